@@ -1,0 +1,10 @@
+//! Floorkeeper: a real-time voice-agent session controller.
+pub mod admission;
+pub mod audio;
+pub mod dialogue;
+pub mod evidence;
+pub mod fault;
+pub mod id;
+pub mod leg;
+pub mod provider;
+pub mod time;

@@ -1,0 +1,2 @@
+//! Arguments to configuration to command; no decisions here.
+fn main() {}

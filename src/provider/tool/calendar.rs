@@ -1,0 +1,1 @@
+//! The calendar that the built-in tools share.
