@@ -8,3 +8,4 @@ pub mod id;
 pub mod leg;
 pub mod provider;
 pub mod time;
+pub mod transport;

@@ -1,0 +1,1 @@
+//! The Realtime event protocol over WebSocket.
