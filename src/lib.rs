@@ -9,3 +9,4 @@ pub mod leg;
 pub mod provider;
 pub mod time;
 pub mod transport;
+pub mod turn;
