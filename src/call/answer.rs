@@ -1,10 +1,10 @@
 //! One answer in the making: the model's words become phrases, the phrases sound.
 
+use super::fallback::Cause;
 use super::state::{Answer, Floor, Model, Voice};
 use super::{Action, Call};
 use crate::admission::{Admit, Answer as Verdict, Cancelled, Lease, OfferId};
 use crate::dialogue::{Finish, ModelRequest, Usage, WordTime};
-use super::fallback::Cause;
 use crate::fault::Fault;
 use crate::id::{RunId, Stage, TurnId};
 use crate::leg::{InputItem, Modality, ResponseRequest};

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use super::fallback::Cause;
 use super::state::{Ear, Floor, Pause, Recognition, Then, Utterance};
 use super::{Action, Call, FINAL_WORDS_MAX};
 use crate::admission::{Admit, Answer as Verdict, Cancelled, Lease, OfferId};
 use crate::dialogue::{ItemBody, ItemStatus, Transcript};
-use super::fallback::Cause;
 use crate::fault::Fault;
 use crate::id::{RunId, Stage, UtteranceId};
 use crate::leg::{ServerTurns, Tag, ToCaller, TurnDetection};
@@ -298,7 +298,9 @@ impl Call {
     fn uses_turn_model(&self) -> bool {
         match self.settings.turn_detection {
             TurnDetection::Manual => false,
-            TurnDetection::Server(turns) => matches!(turns.end, crate::leg::EndOfTurn::Model { .. }),
+            TurnDetection::Server(turns) => {
+                matches!(turns.end, crate::leg::EndOfTurn::Model { .. })
+            }
         }
     }
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use super::fallback::Cause;
 use super::state::{Afterwards, Answer, Ear, Floor, Model, Tail, Then, Turn, Voice};
 use super::{Action, Call};
 use crate::admission::{Admit, Cancelled};
 use crate::dialogue::{Finish, ItemBody, ItemStatus, Usage};
-use super::fallback::Cause;
 use crate::id::{ItemId, ResponseId, TurnId};
 use crate::leg::{Modality, PlayoutState, ResponseEnd, ResponseRequest, ToCaller};
 use crate::time::Timestamp;
@@ -103,7 +103,9 @@ impl Call {
                         self.tell(ToCaller::MessageEnded { response, item, completed, text });
                     }
                     let end = match prompt.then {
-                        Afterwards::Listen { code, message } => ResponseEnd::Failed { code, message },
+                        Afterwards::Listen { code, message } => {
+                            ResponseEnd::Failed { code, message }
+                        }
                         Afterwards::Wait(_) | Afterwards::HangUp(_) => end,
                     };
                     self.tell(ToCaller::ResponseEnded { response, end, usage });
@@ -137,7 +139,8 @@ impl Call {
     ) {
         self.orphan_tools();
         self.fence(now, admit, Cancelled::BargeIn);
-        let sounding = self.floor.playout().map(|(item, playout)| (item.clone(), playout.heard(now)));
+        let sounding =
+            self.floor.playout().map(|(item, playout)| (item.clone(), playout.heard(now)));
         self.tell(ToCaller::SpeechStarted { item, at });
         self.drop_answer(now, ResponseEnd::TurnDetected);
         if let Some((item, played)) = sounding {

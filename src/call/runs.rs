@@ -80,7 +80,12 @@ impl Call {
     }
 
     /// Begins a run under a lease (or under none, for what needs no unit).
-    pub(super) fn owe(&mut self, stage: Stage, lease: Option<Lease>, turn: Option<TurnId>) -> RunId {
+    pub(super) fn owe(
+        &mut self,
+        stage: Stage,
+        lease: Option<Lease>,
+        turn: Option<TurnId>,
+    ) -> RunId {
         let run = self.next_run();
         let generation = self.generation;
         let owed = Owed { lease, stage, generation, turn, effect: None, cancelled: None };
@@ -89,7 +94,13 @@ impl Call {
     }
 
     /// Asks a run to stop. Its unit stays owed until its end is proven.
-    pub(super) fn cancel_run(&mut self, now: Timestamp, admit: &mut dyn Admit, run: RunId, why: Cancelled) {
+    pub(super) fn cancel_run(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        run: RunId,
+        why: Cancelled,
+    ) {
         let Some(owed) = self.owed.get_mut(&run) else { return };
         if owed.cancelled.is_some() {
             return;

@@ -268,10 +268,9 @@ impl Floor {
         match self {
             Floor::Speaking(_) | Floor::PlayingOut(_) => true,
             Floor::FallingBack(prompt) => prompt.playout.has_sent(),
-            Floor::Ringing
-            | Floor::Listening { .. }
-            | Floor::Thinking(_)
-            | Floor::Ended { .. } => false,
+            Floor::Ringing | Floor::Listening { .. } | Floor::Thinking(_) | Floor::Ended { .. } => {
+                false
+            }
         }
     }
 
@@ -321,9 +320,9 @@ impl Ear {
     pub fn utterance(&mut self) -> Option<&mut Utterance> {
         match self {
             Ear::Quiet => None,
-            Ear::Suspect(utterance)
-            | Ear::Hearing(utterance)
-            | Ear::Settling { utterance, .. } => Some(utterance),
+            Ear::Suspect(utterance) | Ear::Hearing(utterance) | Ear::Settling { utterance, .. } => {
+                Some(utterance)
+            }
         }
     }
 

@@ -1,10 +1,10 @@
 //! Tools of an answer: started only for the living generation, bounded, their outcomes never invented.
 
-use super::state::{Answer, Floor, Model, ToolState, ToolUse};
+use super::fallback::Cause;
+use super::state::{Answer, Floor, ToolState, ToolUse};
 use super::{Action, Call, TOOL_FAN_OUT_MAX, TOOL_ROUNDS_MAX};
 use crate::admission::{Admit, Answer as Verdict, Lease, OfferId};
 use crate::dialogue::{Effect, Item, ItemBody, ItemStatus, ToolCall, ToolOutcome, ToolRuns};
-use super::fallback::Cause;
 use crate::fault::Fault;
 use crate::id::{ItemId, RunId, Stage, ToolId};
 use crate::leg::ToCaller;
@@ -42,11 +42,17 @@ impl Call {
             let state = match runs {
                 _ if at >= TOOL_FAN_OUT_MAX => {
                     self.record_call(&call);
-                    self.record_output(&call.call_id, "{\"error\":\"too many tools at once\"}".into())
+                    self.record_output(
+                        &call.call_id,
+                        "{\"error\":\"too many tools at once\"}".into(),
+                    )
                 }
                 None => {
                     self.record_call(&call);
-                    self.record_output(&call.call_id, "{\"error\":\"there is no such tool\"}".into())
+                    self.record_output(
+                        &call.call_id,
+                        "{\"error\":\"there is no such tool\"}".into(),
+                    )
                 }
                 Some(ToolRuns::AtClient) => ToolState::AtClient,
                 Some(ToolRuns::Here { tool, effect }) => {
@@ -103,7 +109,8 @@ impl Call {
         let (offer, stage) = (lease.offer, lease.stage);
         let Stage::Tool(tool) = stage else { return Some(lease) };
         let answer = self.floor.answer();
-        let waits = |use_: &ToolUse| matches!(&use_.state, ToolState::Waiting(t) if t.offer == offer);
+        let waits =
+            |use_: &ToolUse| matches!(&use_.state, ToolState::Waiting(t) if t.offer == offer);
         let Some(at) = answer.and_then(|answer| answer.calls.iter().position(waits)) else {
             return Some(lease);
         };
@@ -127,7 +134,8 @@ impl Call {
         admit: &mut dyn Admit,
         offer: OfferId,
     ) {
-        let waits = |use_: &ToolUse| matches!(&use_.state, ToolState::Waiting(t) if t.offer == offer);
+        let waits =
+            |use_: &ToolUse| matches!(&use_.state, ToolState::Waiting(t) if t.offer == offer);
         let Some(answer) = self.floor.answer() else { return };
         let Some(at) = answer.calls.iter().position(waits) else { return };
         let call_id = answer.calls[at].call.call_id.clone();

@@ -29,9 +29,11 @@ impl Default for BargeIn {
             backchannel: ms(700),
             resume: ms(300),
             partial_every: ms(120),
-            backchannels: ["mm-hmm", "mhm", "uh-huh", "yeah", "okay", "ok", "right", "sure", "i see"]
-                .map(str::to_owned)
-                .to_vec(),
+            backchannels: [
+                "mm-hmm", "mhm", "uh-huh", "yeah", "okay", "ok", "right", "sure", "i see",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
         }
     }
 }

@@ -88,10 +88,9 @@ impl History {
 
     /// A tool call of this name was made and is not answered yet.
     pub fn awaits_output(&self, call_id: &str) -> bool {
-        let called = |body: &ItemBody| matches!(body, ItemBody::FunctionCall(c) if c.call_id == call_id);
-        let answered = |body: &ItemBody| {
-            matches!(body, ItemBody::FunctionOutput { call_id: id, .. } if id == call_id)
-        };
+        let called =
+            |body: &ItemBody| matches!(body, ItemBody::FunctionCall(c) if c.call_id == call_id);
+        let answered = |body: &ItemBody| matches!(body, ItemBody::FunctionOutput { call_id: id, .. } if id == call_id);
         self.entries.iter().any(|entry| called(&entry.item.body))
             && !self.entries.iter().any(|entry| answered(&entry.item.body))
     }
@@ -200,10 +199,8 @@ mod tests {
         let id = ItemId::new("a");
         assert_eq!(history.add(spoken("a"), &Place::End), Ok(None));
         assert!(history.messages().is_empty(), "nothing was heard yet");
-        let words = vec![
-            WordTime { text_end: 5, end: ms(300) },
-            WordTime { text_end: 11, end: ms(600) },
-        ];
+        let words =
+            vec![WordTime { text_end: 5, end: ms(300) }, WordTime { text_end: 11, end: ms(600) }];
         let script = Script { text: "There was a king.".into(), words };
         history.set_heard(&id, script, ms(650), ms(800));
         let said = |text: &str| Message::Said { role: Role::Assistant, text: text.into() };
