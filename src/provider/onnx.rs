@@ -2,7 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ort::environment::Environment;
 use ort::session::Session;
@@ -78,4 +79,36 @@ fn missing(what: &str, detail: String) -> BuildError {
 /// A lock whose data stays valid whatever its last holder did: a session keeps no state between runs.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A few sessions of one model, for callers that come at the same time. A session runs one request at a
+/// time; a caller takes whichever is idle and waits only when all are busy.
+pub struct Sessions {
+    sessions: Vec<Mutex<Session>>,
+    next: AtomicUsize,
+}
+
+impl Sessions {
+    /// Opens the model `count` times, at least once.
+    pub fn open(models_dir: &Path, model: &Path, count: usize) -> Result<Sessions, BuildError> {
+        let sessions = (0..count.max(1))
+            .map(|_| session(models_dir, model).map(Mutex::new))
+            .collect::<Result<_, _>>()?;
+        Ok(Sessions { sessions, next: AtomicUsize::new(0) })
+    }
+
+    /// Runs `work` with an idle session, or with the first that becomes idle of those it waits for.
+    pub fn with<T>(&self, work: impl FnOnce(&mut Session) -> T) -> T {
+        let count = self.sessions.len();
+        let first = self.next.fetch_add(1, Ordering::Relaxed) % count;
+        let idle = (0..count).find_map(|step| {
+            match self.sessions[(first + step) % count].try_lock() {
+                Ok(session) => Some(session),
+                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => None,
+            }
+        });
+        let mut session = idle.unwrap_or_else(|| lock(&self.sessions[first]));
+        work(&mut session)
+    }
 }
