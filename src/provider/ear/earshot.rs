@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{Detector, Listening};
-use crate::provider::{BuildError, Entry, Surroundings};
+use crate::provider::{BuildError, Entry, Surroundings, table};
 
 /// Its line in the table.
 pub const ENTRY: Entry<dyn Detector> =
@@ -15,8 +15,8 @@ const WINDOW: usize = 256;
 /// After this much skipped silence nothing of the past matters: 0.2 s.
 const FORGET_AFTER: usize = 3_200;
 
-fn build(table: &toml::Table, _: &Surroundings) -> Result<Arc<dyn Detector>, BuildError> {
-    crate::provider::ear::no_keys(table)?;
+fn build(keys: &toml::Table, _: &Surroundings) -> Result<Arc<dyn Detector>, BuildError> {
+    table::only(keys, &[])?;
     Ok(Arc::new(Earshot))
 }
 

@@ -39,15 +39,3 @@ pub trait EndOfTurn: Send + Sync {
 
 /// A shared detector factory.
 pub type SharedDetector = Arc<dyn Detector>;
-
-/// For those that have nothing to configure.
-fn no_keys(table: &toml::Table) -> Result<(), crate::provider::BuildError> {
-    match table.keys().next() {
-        None => Ok(()),
-        Some(key) => Err(crate::provider::BuildError::Config {
-            key: key.clone(),
-            problem: "there is no such key here".into(),
-            right: "leave it out: this one has nothing to configure".into(),
-        }),
-    }
-}

@@ -8,7 +8,7 @@ use ort::value::TensorRef;
 use super::{Detector, Listening};
 use crate::provider::models::{self, EARS};
 use crate::provider::onnx::Sessions;
-use crate::provider::{BuildError, Entry, Surroundings};
+use crate::provider::{BuildError, Entry, Surroundings, table};
 
 /// Its line in the table.
 pub const ENTRY: Entry<dyn Detector> =
@@ -23,8 +23,8 @@ const STATE: usize = 256;
 /// After this much skipped silence nothing of the past matters: 0.2 s.
 const FORGET_AFTER: usize = 3_200;
 
-fn build(table: &toml::Table, around: &Surroundings) -> Result<Arc<dyn Detector>, BuildError> {
-    crate::provider::ear::no_keys(table)?;
+fn build(keys: &toml::Table, around: &Surroundings) -> Result<Arc<dyn Detector>, BuildError> {
+    table::only(keys, &[])?;
     Ok(Arc::new(Silero::open(around)?))
 }
 

@@ -12,7 +12,7 @@ use self::log_mel::{FRAMES, LogMel, MELS, SAMPLES};
 use super::EndOfTurn;
 use crate::provider::models::{self, EARS};
 use crate::provider::onnx::Sessions;
-use crate::provider::{BuildError, Entry, Surroundings};
+use crate::provider::{BuildError, Entry, Surroundings, table};
 
 mod log_mel;
 
@@ -20,8 +20,8 @@ mod log_mel;
 pub const ENTRY: Entry<dyn EndOfTurn> =
     Entry { name: "smart_turn", about: "Smart Turn v3.2 through ONNX Runtime", build };
 
-fn build(table: &toml::Table, around: &Surroundings) -> Result<Arc<dyn EndOfTurn>, BuildError> {
-    crate::provider::ear::no_keys(table)?;
+fn build(keys: &toml::Table, around: &Surroundings) -> Result<Arc<dyn EndOfTurn>, BuildError> {
+    table::only(keys, &[])?;
     Ok(Arc::new(SmartTurn::open(around)?))
 }
 
