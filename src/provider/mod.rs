@@ -24,6 +24,7 @@ pub mod models;
 pub mod onnx;
 pub mod openai;
 pub mod scripted;
+mod table;
 pub mod tool;
 pub mod tts;
 
