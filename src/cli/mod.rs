@@ -2,3 +2,6 @@
 
 pub mod models;
 pub mod wer;
+pub mod call;
+pub mod load;
+pub mod wav;
