@@ -12,6 +12,7 @@ const $ = (id) => document.getElementById(id);
 
 const STATES = {
   idle: ["Ready", "Press the button and speak, or type below."],
+  permission: ["Waiting for the microphone", "The browser asks whether this page may listen."],
   connecting: ["Connecting…", "Asking the server for a line."],
   listening: ["Listening", "Say something. A short pause ends your turn."],
   hearing: ["You have the floor", "Go on; the agent waits until you are done."],
@@ -48,7 +49,7 @@ async function start({ withMicrophone, firstText }) {
   hideNotice();
   $("talk").disabled = true;
   try {
-    show("connecting");
+    show(withMicrophone ? "permission" : "connecting");
     audio = audio || (await openAudio());
     await audio.context.resume();
     if (withMicrophone && !(await openMicrophone())) return;
@@ -85,6 +86,7 @@ function dial(firstText) {
     finished: (item, playedMs) => call?.finished(item, playedMs),
     cleared: (cut, droppedMs) => call?.cleared(cut, droppedMs),
   });
+  if (transcript.all().length > 0) note("New call", "plain");
   const agent = page.get("agent") || page.get("model");
   call = new Call({ key: key(), agent, player, transcript, timeline, debug, hooks: { state: show, ended, note } });
   if (firstText) call.say(firstText);
@@ -99,7 +101,10 @@ async function ended(how) {
   const last = player;
   player = null;
   call = null;
-  setTimeout(() => last.close(), 200); // let the clear reach the audio thread
+  setTimeout(() => {
+    last.close();
+    if (!call) audio.context.suspend();
+  }, 200); // lets the clear reach the audio thread
   closeMicrophone();
   paintButton();
   show("ended");
@@ -147,7 +152,10 @@ async function openMicrophone() {
   } catch (error) {
     const problem = microphoneProblem(error);
     debug.state.microphone.problem = problem;
-    notify(MICROPHONE_ADVICE[problem], [["Try again", () => start({ withMicrophone: true })], ["Type instead", () => $("text").focus()]]);
+    const again = ["Try again", () => start({ withMicrophone: true })];
+    const type = ["Type instead", () => $("text").focus()];
+    const hopeless = problem === "insecure" || problem === "unsupported";
+    notify(MICROPHONE_ADVICE[problem], hopeless ? [type] : [again, type]);
     return false;
   }
 }
@@ -248,10 +256,11 @@ $("mute").addEventListener("click", () => {
   $("mute").textContent = microphone.muted ? "Unmute" : "Mute";
 });
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") hangUp();
+  if (event.key === "Escape" && !event.isComposing) hangUp();
 });
 $("key").value = sessionStorage.getItem("floorkeeper.key") || "";
 $("key").addEventListener("input", () => sessionStorage.setItem("floorkeeper.key", key()));
+$("key-form").addEventListener("submit", (event) => event.preventDefault());
 window.addEventListener("pagehide", hangUp);
 
 new Lanes({ canvas: $("lanes"), text: $("lanes-text"), timeline });
@@ -259,6 +268,7 @@ new Gates({
   body: $("gates"),
   message: $("gates-message"),
   toggle: $("hold"),
+  help: $("hold-help"),
   key,
   onAnswer: (error) => {
     if (error?.status === 401) $("key-box").open = true;

@@ -33,7 +33,12 @@ export class Call {
         closed: (how) => this.closed(how),
       },
     );
-    hooks.state("connecting");
+    this.show("connecting");
+  }
+
+  show(state) {
+    this.state = state;
+    this.hooks.state(state);
   }
 
   // --- the caller's side -------------------------------------------------------------------------------------------
@@ -74,7 +79,7 @@ export class Call {
     }
     this.wire.send({ type: "response.create" });
     this.turnEndedAt = performance.now();
-    this.hooks.state("thinking");
+    this.show("thinking");
   }
 
   hangUp() {
@@ -104,12 +109,12 @@ export class Call {
       this.debug.firstSound(ms);
       this.transcript.firstSound(item, ms);
     }
-    this.hooks.state("speaking");
+    this.show("speaking");
   }
 
   fellSilent() {
     this.timeline.end("agent");
-    if (!this.over && !this.paused) this.hooks.state(this.answering ? "thinking" : "listening");
+    if (this.state === "speaking" && !this.over && !this.paused) this.show(this.answering ? "thinking" : "listening");
   }
 
   /** An answer was played to its end. */
@@ -194,6 +199,7 @@ export class Call {
     const refused = this.timeline.stage(event);
     if (!refused) return;
     const { gate, disposition, reason } = event;
+    this.notedRefusal = true;
     if (gate === "call") this.refusal = { gate, disposition, reason };
     this.hooks.note(`${gateName(gate)} refused this turn: ${words(disposition)}${reason ? ` (${words(reason)})` : ""}.`, "refused");
   }
@@ -202,7 +208,7 @@ export class Call {
     if (event.state === "paused") {
       this.paused = true;
       this.player.pause();
-      this.hooks.state("paused");
+      this.show("paused");
     } else if (event.state === "resumed") {
       this.unpause();
     } else if (event.state === "cleared") {
@@ -253,7 +259,7 @@ const HANDLERS = {
         floorkeeper: { events: true },
       },
     });
-    call.hooks.state("listening");
+    call.show("listening");
     call.flushTexts();
   },
   "session.updated": (call, event) => {
@@ -264,12 +270,12 @@ const HANDLERS = {
     call.transcript.caller(event.item_id, "");
     call.paused = false;
     call.player.clear();
-    call.hooks.state("hearing");
+    call.show("hearing");
   },
   "input_audio_buffer.speech_stopped": (call) => {
     call.timeline.end("caller");
     call.turnEndedAt = performance.now();
-    call.hooks.state("thinking");
+    call.show("thinking");
   },
   "input_audio_buffer.committed": (call) => call.timeline.end("caller"),
   "conversation.item.added": (call, { item }) => {
@@ -288,7 +294,8 @@ const HANDLERS = {
   },
   "response.created": (call, event) => {
     call.answering = event.response.id;
-    call.hooks.state("thinking");
+    call.notedRefusal = false;
+    call.show("thinking");
   },
   "response.output_audio_transcript.delta": (call, event) => call.transcript.agent(event.item_id, event.delta),
   "response.output_audio_transcript.done": (call, event) => call.transcript.agentDone(event.item_id, event.transcript),
@@ -301,10 +308,10 @@ const HANDLERS = {
     call.debug.responseDone(event.response);
     if (event.response.status === "failed") {
       const { code, message } = event.response.status_details?.error || {};
-      call.hooks.note(`No answer: ${message || words(code) || "the turn failed"}.`, "refused");
+      if (!call.notedRefusal) call.hooks.note(`No answer: ${message || words(code) || "the turn failed"}`, "refused");
     }
     if (call.waitingTexts.length > 0) call.flushTexts();
-    else if (!call.wasAudible && event.response.status !== "cancelled") call.hooks.state("listening");
+    else if (!call.wasAudible && call.state === "thinking") call.show("listening");
   },
   "conversation.item.truncated": (call, event) =>
     // The server maps sound to words better than the page can guess.

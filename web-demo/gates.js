@@ -4,11 +4,13 @@ import { gateName } from "/call.js";
 
 const POLL_MS = 1000;
 const HOLD_MAX_S = 120;
+const HELD = "Every free model slot is taken. Ask something now and listen to what the agent says.";
 
 export class Gates {
   /** `key()` gives the server key, if any. */
-  constructor({ body, message, toggle, key, onAnswer }) {
-    Object.assign(this, { body, message, toggle, key, onAnswer });
+  constructor({ body, message, toggle, help, key, onAnswer }) {
+    Object.assign(this, { body, message, toggle, help, key, onAnswer });
+    this.offer = help.textContent;
     this.rows = new Map();
     this.held = false;
     this.ticket = 0;
@@ -96,6 +98,7 @@ export class Gates {
   show(held) {
     this.held = held;
     this.toggle.setAttribute("aria-checked", String(held));
+    this.help.textContent = held ? HELD : this.offer;
   }
 
   /** Leaving the page gives the room back at once instead of after the server's own limit. */

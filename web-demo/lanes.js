@@ -201,7 +201,7 @@ export class Lanes {
     const pen = canvas.getContext("2d");
     pen.setTransform(density, 0, 0, density, 0, 0);
     pen.clearRect(0, 0, width, height);
-    const left = width < 420 ? 74 : 88;
+    const left = width < 420 ? 80 : 90;
     const area = { left, right: width - 4, top: 16, bottom: height - 20 };
     const x = (at) => area.right - ((now - at) / WINDOW_MS) * (area.right - area.left);
     const rows = layOut(area);

@@ -8,6 +8,12 @@ export class Transcript {
     this.empty = empty;
     this.announcer = announcer;
     this.entries = new Map();
+    this.box = list.parentElement;
+    this.pinned = true;
+    this.box.addEventListener("scroll", () => {
+      this.pinned = this.box.scrollTop + this.box.clientHeight > this.box.scrollHeight - 40;
+    });
+    new ResizeObserver(() => this.scroll()).observe(this.box);
   }
 
   // --- the caller --------------------------------------------------------------------------------------------------
@@ -150,8 +156,9 @@ export class Transcript {
     this.scroll();
   }
 
+  /** Follows the newest words unless the reader has scrolled up. */
   scroll() {
-    this.list.parentElement.scrollTop = this.list.parentElement.scrollHeight;
+    if (this.pinned) this.box.scrollTop = this.box.scrollHeight;
   }
 
   /** Read out once, when the sound is over, so that a screen reader does not talk over the agent. */

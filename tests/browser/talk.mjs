@@ -135,6 +135,7 @@ async function shoot(page, name) {
     await page.emulateMedia({ colorScheme });
     for (const [size, viewport] of Object.entries(SIZES)) {
       await page.setViewportSize(viewport);
+      await page.waitForTimeout(120); // one more frame of the lanes at this size
       await page.screenshot({ path: join(folder, `${name}-${size}-${colorScheme}.png`), fullPage: size === "phone" });
     }
   }
