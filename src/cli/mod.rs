@@ -1,0 +1,2 @@
+//! The commands, one file or folder each.
+pub mod replay;
