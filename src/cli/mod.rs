@@ -5,3 +5,4 @@ pub mod wer;
 pub mod call;
 pub mod load;
 pub mod wav;
+pub mod replay;
