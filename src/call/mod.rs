@@ -61,6 +61,13 @@ pub struct Identity {
     pub item_prefix: String,
 }
 
+impl Identity {
+    /// The owners this call is at the gates: the conversation, and the answers beside it.
+    pub fn owners(&self) -> [OwnerId; 2] {
+        [OwnerId(self.call.0 * 2), OwnerId(self.call.0 * 2 + 1)]
+    }
+}
+
 /// One live conversation.
 #[derive(Debug)]
 pub struct Call {
@@ -222,6 +229,7 @@ impl Call {
         if let Floor::Ringing = self.floor {
             self.floor = Floor::Listening { resumes: None };
             admit.rotate(now, self.owner(), self.generation, Cancelled::Superseded);
+            admit.rotate(now, self.side_owner(), self.generation, Cancelled::Superseded);
             self.last_activity = now;
         }
     }
@@ -266,7 +274,11 @@ impl Call {
     // === names ===
 
     fn owner(&self) -> OwnerId {
-        OwnerId(self.identity.call.0)
+        self.identity.owners()[0]
+    }
+
+    fn side_owner(&self) -> OwnerId {
+        self.identity.owners()[1]
     }
 
     fn next_run(&mut self) -> RunId {
