@@ -1,6 +1,7 @@
 //! Floorkeeper: a real-time voice-agent session controller.
 pub mod admission;
 pub mod audio;
+pub mod codec;
 pub mod dialogue;
 pub mod evidence;
 pub mod fault;
