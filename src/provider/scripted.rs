@@ -4,13 +4,17 @@ use std::sync::Arc;
 use super::{BuildError, Entry, Surroundings};
 
 /// Its line in the table of models.
-pub const LLM_ENTRY: Entry<dyn super::llm::Llm> = Entry { name: "scripted", about: "says what its table says", build: llm };
+pub const LLM_ENTRY: Entry<dyn super::llm::Llm> =
+    Entry { name: "scripted", about: "says what its table says", build: llm };
 /// Its line in the table of recognisers.
-pub const ASR_ENTRY: Entry<dyn super::asr::Asr> = Entry { name: "scripted", about: "hears what its table says", build: asr };
+pub const ASR_ENTRY: Entry<dyn super::asr::Asr> =
+    Entry { name: "scripted", about: "hears what its table says", build: asr };
 /// Its line in the table of synthesisers.
-pub const TTS_ENTRY: Entry<dyn super::tts::Tts> = Entry { name: "scripted", about: "sounds as its table says", build: tts };
+pub const TTS_ENTRY: Entry<dyn super::tts::Tts> =
+    Entry { name: "scripted", about: "sounds as its table says", build: tts };
 /// Its line in the table of tools.
-pub const TOOL_ENTRY: Entry<dyn super::tool::Tool> = Entry { name: "scripted", about: "does what its table says", build: tool };
+pub const TOOL_ENTRY: Entry<dyn super::tool::Tool> =
+    Entry { name: "scripted", about: "does what its table says", build: tool };
 
 fn llm(_: &toml::Table, _: &Surroundings) -> Result<Arc<dyn super::llm::Llm>, BuildError> {
     Err(BuildError::Missing { what: "scripted".into(), detail: "not built yet".into() })
