@@ -107,7 +107,10 @@ export class Timeline {
     for (const mark of this.marks) {
       story.push({ at: mark.at, text: `${ago(mark.at)}: ${markSentence(mark)}` });
     }
-    return story.filter((line) => line.at > now - WINDOW_MS).sort((a, b) => a.at - b.at).map((line) => line.text);
+    return story
+      .filter((line) => line.at > now - WINDOW_MS)
+      .sort((a, b) => a.at - b.at)
+      .map((line) => line.text);
   }
 }
 
@@ -214,7 +217,7 @@ export class Lanes {
     this.drawLevels(pen, rows.caller, this.timeline.levels.caller, this.colour.caller, x);
     this.drawLevels(pen, rows.agent, this.timeline.levels.agent, this.colour.agent, x);
     for (const mark of this.timeline.marks) this.drawMark(pen, rows[mark.lane], mark, x(mark.at));
-    for (const fence of this.timeline.fences) this.drawFence(pen, area, fence, x(fence.at));
+    this.drawFences(pen, area, x);
     pen.restore();
   }
 
@@ -322,16 +325,23 @@ export class Lanes {
     pen.stroke();
   }
 
-  drawFence(pen, area, fence, at) {
+  drawFences(pen, area, x) {
     pen.strokeStyle = this.colour.ink;
     pen.lineWidth = 1.5;
     pen.setLineDash([4, 3]);
-    line(pen, Math.round(at) + 0.5, area.top - 2, area.bottom);
+    const labels = []; // fences too close for a label each share one
+    for (const { at, generation } of this.timeline.fences) {
+      const place = x(at);
+      line(pen, Math.round(place) + 0.5, area.top - 2, area.bottom);
+      const last = labels.at(-1);
+      if (last && place - last.place < 24) last.text = `${last.text},${generation}`;
+      else labels.push({ place, text: `g${generation}` });
+    }
     pen.setLineDash([]);
     pen.font = `600 11px ${this.font}`;
     pen.textAlign = "center";
     pen.fillStyle = this.colour.ink;
-    pen.fillText(`g${fence.generation}`, at, 7);
+    for (const { place, text } of labels) pen.fillText(text, Math.min(place, area.right - 12), 7);
   }
 }
 
