@@ -47,24 +47,28 @@ export class Timeline {
   }
 
   /** Takes a `floorkeeper.admission` event; true when it says that work was refused. */
-  stage({ gate, disposition, turn, generation }) {
+  stage({ gate, disposition, turn }) {
     const lane = stageOf(gate);
     const word = String(disposition).split(/[{:( ]/)[0];
-    const key = `${gate}/${turn ?? ""}/${generation ?? ""}`;
-    const mine = (span) => span.lane === lane && span.key === key;
+    const open = this.openSpan(gate, turn ?? null, word === "admitted");
     if (word === "queued" || word === "admitted") {
       if (!lane) return false;
-      this.close((span) => mine(span) && span.kind === "waiting", "ended");
-      this.add({ lane, kind: word === "queued" ? "waiting" : "working", key, gate });
+      if (word === "admitted" && open?.kind === "waiting") this.close((span) => span === open, "ended");
+      this.add({ lane, kind: word === "queued" ? "waiting" : "working", gate, turn: turn ?? null });
       return false;
     }
-    const open = this.spans.find((span) => mine(span) && span.to === null);
-    const refused = REFUSED.has(word) && (!open || open.kind === "waiting");
-    if (lane && open) this.close((span) => span === open, word);
-    else if (lane && !refused) this.close((span) => span.lane === lane && span.gate === gate, word);
+    const refused = REFUSED.has(word) && open?.kind !== "working";
+    if (open) this.close((span) => span === open, word);
     if (lane && refused) this.marks.push({ lane, at: performance.now(), kind: "refused" });
     if (refused) this.changed += 1;
     return refused;
+  }
+
+  /** The open span that an event about this gate and turn means; an end may come under a later generation. */
+  openSpan(gate, turn, waiting) {
+    const open = this.spans.filter((span) => span.to === null && span.gate === gate);
+    const fitting = waiting ? open.filter((span) => span.kind === "waiting") : open;
+    return fitting.find((span) => span.turn === turn) ?? fitting[0];
   }
 
   add(span) {
@@ -264,7 +268,7 @@ export class Lanes {
     } else {
       pen.fillStyle = this.colour.work;
       pen.fillRect(from, top, width, height);
-      if (span.how === "cancelled" || span.how === "failed") {
+      if (["cancelled", "failed", "quarantined"].includes(span.how)) {
         pen.fillStyle = this.colour.bad;
         pen.fillRect(from + width - 3, row.top + 1, 3, row.height - 2);
       }
