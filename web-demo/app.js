@@ -62,6 +62,7 @@ async function start({ withMicrophone, firstText }) {
     if (!call) {
       closeMicrophone();
       show("idle");
+      if (firstText && !$("text").value) $("text").value = firstText; // what was typed is not lost
     }
   }
 }

@@ -101,6 +101,7 @@ async function firstAnswer(page) {
     ANSWER_MS,
   );
   check("a spoken turn is answered within 20 s", answered);
+  await page.waitForTimeout(1000); // so that the picture shows an answer under way
   await shoot(page, "answer");
   const state = await read(page);
   const agent = state.entries.find((entry) => entry.side === "agent");
