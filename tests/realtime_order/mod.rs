@@ -201,7 +201,10 @@ impl OrderChecker {
         let id = text(item, "id")?;
         let seen = self.items.get_mut(id).ok_or("done before it was added")?;
         ensure(!seen.done, "item done twice")?;
-        ensure(seen.after == event["previous_item_id"], "another previous_item_id than when added")?;
+        ensure(
+            seen.after == event["previous_item_id"],
+            "another previous_item_id than when added",
+        )?;
         seen.done = true;
         let outputs = self.responses.values().filter(|r| !r.over).flat_map(|r| &r.outputs);
         if outputs.into_iter().any(|output| output.item == id) {
@@ -414,6 +417,9 @@ fn whole_item(item: &Value) -> Verdict {
 }
 
 fn error(error: &Value) -> Verdict {
-    ensure(error["type"].is_string() && error["message"].is_string(), "type and message are texts")?;
+    ensure(
+        error["type"].is_string() && error["message"].is_string(),
+        "type and message are texts",
+    )?;
     ensure(error.get("code").is_some() && error.get("param").is_some(), "code and param are there")
 }

@@ -14,7 +14,7 @@ use floorkeeper::dialogue::{
 use floorkeeper::id::{Generation, ItemId, ResponseId, ToolId, TurnId, UtteranceId};
 use floorkeeper::leg::{
     AdmissionNote, EndOfTurn, FromCaller, HangUp, Modality, PlayoutState, ResponseEnd,
-    ResponseHead, ServerTurns, ToCaller, TurnDetection,
+    ResponseHead, ServerTurns, Settings, ToCaller, TurnDetection,
 };
 use floorkeeper::transport::realtime::{Defaults, Outbox, Protocol};
 
@@ -87,6 +87,7 @@ pub struct Run {
     pub heard: Vec<FromCaller>,
     /// The newest item that the client wanted added, for `add_it`.
     last_item: Option<Item>,
+    settings: Option<Settings>,
 }
 
 impl Run {
@@ -95,7 +96,7 @@ impl Run {
         let mut protocol = Protocol::new(defaults);
         let mut heard = Vec::new();
         protocol.begin(&mut heard, &mut out);
-        Run { protocol, out, heard, last_item: None }
+        Run { protocol, out, heard, last_item: None, settings: None }
     }
 
     fn write(&mut self, page: &mut String) {
@@ -108,6 +109,11 @@ impl Run {
             }
             *page += &match what {
                 FromCaller::Audio(samples) => format!("= Audio({} samples)\n", samples.len()),
+                FromCaller::Configure(settings) => {
+                    let changed = changes(self.settings.as_ref(), &settings);
+                    self.settings = Some(*settings);
+                    format!("= Configure {changed}\n")
+                }
                 other => format!("= {other:?}\n"),
             };
         }
@@ -121,9 +127,7 @@ impl Run {
         match verb {
             "speech_started" => ToCaller::SpeechStarted { item, at: w.ms("at") },
             "speech_stopped" => ToCaller::SpeechStopped { item, at: w.ms("at") },
-            "idle_timeout" => {
-                ToCaller::IdleTimeout { item, from: w.ms("from"), to: w.ms("to") }
-            }
+            "idle_timeout" => ToCaller::IdleTimeout { item, from: w.ms("from"), to: w.ms("to") },
             "committed" => ToCaller::Committed { item, after: w.after() },
             "audio_cleared" => ToCaller::AudioCleared,
             "add_it" => {
@@ -172,12 +176,9 @@ impl Run {
                 completed: w.get("completed") != "false",
                 text: w.get("text").into(),
             },
-            "function_called" => ToCaller::FunctionCalled {
-                response,
-                item,
-                after: w.after(),
-                call: w.call(),
-            },
+            "function_called" => {
+                ToCaller::FunctionCalled { response, item, after: w.after(), call: w.call() }
+            }
             "response_ended" => {
                 let usage = Usage { input_tokens: 12, output_tokens: 7 };
                 ToCaller::ResponseEnded { response, end: w.end(), usage }
@@ -211,9 +212,7 @@ impl Run {
                 let (turn, state) = (TurnId(1), stable(w.get("state")));
                 ToCaller::Turn { turn, state, generation: Generation(1) }
             }
-            "late_output" => {
-                ToCaller::LateOutput { stage: "synthesis", generation: Generation(1) }
-            }
+            "late_output" => ToCaller::LateOutput { stage: "synthesis", generation: Generation(1) },
             "fallback" => ToCaller::Fallback {
                 rung: "goodbye",
                 outcome: "established",
@@ -231,6 +230,45 @@ impl Run {
             other => panic!("no such word of the call: {other}"),
         }
     }
+}
+
+/// The settings that are not what they were, one a word; all of them at first.
+fn changes(was: Option<&Settings>, is: &Settings) -> String {
+    let lines = |settings: &Settings| {
+        let Settings {
+            instructions,
+            tools,
+            tool_choice,
+            max_tokens,
+            modality,
+            voice,
+            speed,
+            out_rate_hz,
+            turn_detection,
+            transcribe,
+            transcription_only,
+            extra_events,
+        } = settings;
+        let tools: Vec<_> = tools.iter().map(|tool| (&tool.name, tool.runs)).collect();
+        vec![
+            format!("instructions={instructions:?}"),
+            format!("tools={tools:?}"),
+            format!("tool_choice={tool_choice:?}"),
+            format!("max_tokens={max_tokens:?}"),
+            format!("modality={modality:?}"),
+            format!("voice={voice:?}"),
+            format!("speed={speed:?}"),
+            format!("out_rate_hz={out_rate_hz}"),
+            format!("turn_detection={turn_detection:?}"),
+            format!("transcribe={transcribe}"),
+            format!("transcription_only={transcription_only}"),
+            format!("extra_events={extra_events}"),
+        ]
+    };
+    let old = was.map(lines).unwrap_or_default();
+    let new = lines(is);
+    let changed: Vec<_> = new.into_iter().filter(|line| !old.contains(line)).collect();
+    if changed.is_empty() { "nothing".into() } else { changed.join(" ") }
 }
 
 /// A text that lives as long as the test.
