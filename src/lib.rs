@@ -4,6 +4,7 @@ pub mod audio;
 pub mod config;
 pub mod dialogue;
 pub mod evidence;
+pub mod fallback;
 pub mod fault;
 pub mod id;
 pub mod leg;
