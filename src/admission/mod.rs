@@ -7,6 +7,20 @@
 //!
 //! A call sees gates only through [`Admit`], handed to it like time is.
 
+mod deadlines;
+pub mod disposition;
+pub mod gate;
+mod lanes;
+pub mod ledger;
+pub mod limits;
+pub mod mutant;
+mod records;
+
+pub use gate::Gate;
+pub use lanes::TENANTS_MAX;
+pub use limits::Limits;
+pub use records::Place;
+
 use crate::evidence::{Evidence, Unknown};
 use crate::id::{ClassId, Generation, Stage, TenantId};
 use crate::time::Timestamp;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use crate::provider::{BuildError, Entry, Surroundings};
 
 /// Its line in the table.
-pub const ENTRY: Entry<dyn super::Tts> = Entry { name: "espeak", about: "espeak-ng's own voice", build };
+pub const ENTRY: Entry<dyn super::Tts> =
+    Entry { name: "espeak", about: "espeak-ng's own voice", build };
 
 fn build(_: &toml::Table, _: &Surroundings) -> Result<Arc<dyn super::Tts>, BuildError> {
     Err(BuildError::Missing { what: "espeak".into(), detail: "not built yet".into() })

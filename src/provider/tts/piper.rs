@@ -4,7 +4,8 @@ use std::sync::Arc;
 use crate::provider::{BuildError, Entry, Surroundings};
 
 /// Its line in the table.
-pub const ENTRY: Entry<dyn super::Tts> = Entry { name: "piper", about: "Piper voice on this machine", build };
+pub const ENTRY: Entry<dyn super::Tts> =
+    Entry { name: "piper", about: "Piper voice on this machine", build };
 
 fn build(_: &toml::Table, _: &Surroundings) -> Result<Arc<dyn super::Tts>, BuildError> {
     Err(BuildError::Missing { what: "piper".into(), detail: "not built yet".into() })
