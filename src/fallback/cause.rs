@@ -1,5 +1,6 @@
 //! Why the caller cannot have what they asked for.
 
+use crate::admission::disposition::REASONS;
 use crate::admission::{Closed, Overload, RefusalReason};
 use crate::fault::Fault;
 use crate::id::{Stage, ToolId};
@@ -26,7 +27,12 @@ pub enum Cause {
         /// At which stage.
         stage: Stage,
     },
-    /// The turn's budget runs out and nothing has been heard of an answer yet.
+    /// It still waits at a gate, and the caller has to be told something now.
+    StillQueued {
+        /// At which.
+        stage: Stage,
+    },
+    /// Nothing audible came within the turn's budget.
     BudgetSpent,
     /// The call itself comes to its end.
     CallEnds(CallEnd),
@@ -51,7 +57,8 @@ impl Cause {
         match *self {
             Cause::Refusal { stage, .. }
             | Cause::Fault { stage, .. }
-            | Cause::TurnExpired { stage } => Some(stage),
+            | Cause::TurnExpired { stage }
+            | Cause::StillQueued { stage } => Some(stage),
             Cause::BudgetSpent | Cause::CallEnds(_) => None,
         }
     }
@@ -62,6 +69,7 @@ impl Cause {
             Cause::Refusal { reason, .. } => refusal_label(*reason),
             Cause::Fault { label, .. } => fault_label(label),
             Cause::TurnExpired { .. } => "turn_expired",
+            Cause::StillQueued { .. } => "queued",
             Cause::BudgetSpent => "budget_spent",
             Cause::CallEnds(CallEnd::TimeOver) => "ends.time_over",
             Cause::CallEnds(CallEnd::Idle) => "ends.idle",
@@ -93,26 +101,11 @@ impl Cause {
             all.extend(REASONS.map(|reason| Cause::Refusal { stage, reason }));
             all.extend(faults().map(|fault| Cause::Fault { stage, label: fault.label() }));
             all.push(Cause::TurnExpired { stage });
+            all.push(Cause::StillQueued { stage });
         }
         all
     }
 }
-
-const REASONS: [RefusalReason; 13] = [
-    RefusalReason::Overloaded(Overload::NoQueue),
-    RefusalReason::Overloaded(Overload::QueueFull),
-    RefusalReason::Overloaded(Overload::Bytes),
-    RefusalReason::Overloaded(Overload::TenantShare),
-    RefusalReason::Overloaded(Overload::UpstreamPressure),
-    RefusalReason::Expired,
-    RefusalReason::Stale,
-    RefusalReason::OutOfOrder,
-    RefusalReason::Closed(Closed::Draining),
-    RefusalReason::Closed(Closed::Maintenance),
-    RefusalReason::Closed(Closed::NotReady),
-    RefusalReason::Closed(Closed::NoCapacity),
-    RefusalReason::Duplicate,
-];
 
 fn faults() -> [Fault; 5] {
     [

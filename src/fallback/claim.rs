@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::cause::{CallEnd, Cause};
 use super::ladder::Rung;
-use crate::admission::{Closed, RefusalReason, Ticket};
+use crate::admission::{Closed, RefusalReason};
 
 macro_rules! claims {
     ($($(#[$doc:meta])* $name:ident = $label:literal,)*) => {
@@ -27,7 +27,7 @@ macro_rules! claims {
 claims! {
     /// A gate refused it and nothing of it was started.
     OriginalRefused = "original.refused",
-    /// It truly waits: its ticket is held.
+    /// It truly waits in a gate's queue.
     OriginalQueued = "original.queued",
     /// Its deadline passed.
     OriginalExpired = "original.expired",
@@ -90,7 +90,8 @@ impl Facts {
             Cause::Refusal { reason, .. } => of_refusal(*reason),
             Cause::Fault { .. } => &[Claim::OriginalFailed, Claim::OriginalNotDone],
             Cause::TurnExpired { .. } => &[Claim::OriginalExpired, Claim::OriginalNotDone],
-            Cause::BudgetSpent => &[Claim::BudgetSpent],
+            Cause::StillQueued { .. } => &[Claim::OriginalQueued],
+            Cause::BudgetSpent => &[Claim::BudgetSpent, Claim::OriginalNotDone],
             Cause::CallEnds(CallEnd::TimeOver) => &[Claim::TimeOver],
             Cause::CallEnds(CallEnd::Idle) => &[Claim::Idle],
             Cause::CallEnds(CallEnd::Drained) => &[Claim::DrainOver],
@@ -98,14 +99,6 @@ impl Facts {
         };
         let held = claims.iter().copied().chain([Claim::NothingArranged]).collect();
         Facts { held, retries: 0 }
-    }
-
-    /// It waits, and this is its ticket. What was refused or is over does not wait, whatever the ticket says.
-    pub fn queued(mut self, _proof: &Ticket) -> Facts {
-        if !self.holds(Claim::OriginalNotDone) {
-            self.held.insert(Claim::OriginalQueued);
-        }
-        self
     }
 
     /// A tool that changes something was started, and nobody can say whether it did.

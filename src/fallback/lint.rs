@@ -18,12 +18,8 @@ pub struct Finding {
 }
 
 /// Claims that promise something or end the call: every locale must know the words that make them.
-const MUST_TELL: [Claim; 4] = [
-    Claim::OriginalQueued,
-    Claim::CallbackCommitted,
-    Claim::HandoffAcknowledged,
-    Claim::CallEnds,
-];
+const MUST_TELL: [Claim; 4] =
+    [Claim::OriginalQueued, Claim::CallbackCommitted, Claim::HandoffAcknowledged, Claim::CallEnds];
 
 /// A prompt is spoken in less than about five seconds.
 const WORDS_MAX: usize = 14;
