@@ -3,6 +3,7 @@ pub mod admission;
 pub mod audio;
 pub mod call;
 pub mod cli;
+pub mod codec;
 pub mod config;
 pub mod dialogue;
 pub mod evidence;

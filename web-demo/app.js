@@ -25,11 +25,13 @@ const STATES = {
 const MICROPHONE_ADVICE = {
   denied:
     "The browser did not let this page use the microphone. Allow it in the address bar (the lock or microphone sign), then try again. You can also type.",
-  absent: "No microphone was found. Plug one in or choose one in the system's sound settings, then try again. You can also type.",
+  absent:
+    "No microphone was found. Plug one in or choose one in the system's sound settings, then try again. You can also type.",
   busy: "The microphone is there but another program is using it. Close that program, then try again. You can also type.",
   insecure:
     "Browsers give the microphone only to secure pages. Open this page as http://localhost or http://127.0.0.1 on the server's own machine, or put HTTPS in front of it. Typing works here, and you will hear the answers.",
-  unsupported: "This browser cannot record sound for a page. Use a current Firefox, Chrome, Edge or Safari. You can also type.",
+  unsupported:
+    "This browser cannot record sound for a page. Use a current Firefox, Chrome, Edge or Safari. You can also type.",
 };
 
 const page = new URLSearchParams(window.location.search);
@@ -60,6 +62,7 @@ async function start({ withMicrophone, firstText }) {
     if (!call) {
       closeMicrophone();
       show("idle");
+      if (firstText && !$("text").value) $("text").value = firstText; // what was typed is not lost
     }
   }
 }
@@ -109,8 +112,16 @@ async function ended(how) {
   paintButton();
   show("ended");
   debug.state.ended = how;
-  if (how.kind === "refused") sayRefused(how.refusal || { disposition: how.code === 1012 ? "closed" : "overloaded", message: how.reason, reason: how.code === 1012 ? "draining" : undefined });
-  if (how.kind === "lost") notify(`The connection was lost (code ${how.code}). The call is over.`, [["Call again", restart]]);
+  if (how.kind === "refused")
+    sayRefused(
+      how.refusal || {
+        disposition: how.code === 1012 ? "closed" : "overloaded",
+        message: how.reason,
+        reason: how.code === 1012 ? "draining" : undefined,
+      },
+    );
+  if (how.kind === "lost")
+    notify(`The connection was lost (code ${how.code}). The call is over.`, [["Call again", restart]]);
   if (how.kind === "unreachable") {
     const cause = await diagnose(key());
     if (cause.kind === "refused") sayRefused(cause.refusal);
@@ -126,11 +137,16 @@ function explain(kind, detail) {
   if (kind === "gone") {
     notify("The server does not answer. Check that it is still running, then try again.", [["Try again", restart]]);
   } else if (kind === "key") {
-    notify("This server asks for a key. Enter it under “Server key” at the end of the page, then try again.", [["Enter the key", openKey], ["Try again", restart]]);
+    notify("This server asks for a key. Enter it under “Server key” at the end of the page, then try again.", [
+      ["Enter the key", openKey],
+      ["Try again", restart],
+    ]);
   } else if (kind === "not_ready") {
     notify(`The server is not ready for calls yet. ${detail || ""}`, [["Try again", restart]]);
   } else {
-    notify(`The server is there, but the call could not be opened${detail ? `: ${detail}` : "."}`, [["Try again", restart]]);
+    notify(`The server is there, but the call could not be opened${detail ? `: ${detail}` : "."}`, [
+      ["Try again", restart],
+    ]);
   }
 }
 
@@ -170,7 +186,9 @@ function heardCaller(pcm, rms) {
 
 function microphoneGone() {
   closeMicrophone();
-  notify("The microphone went away. The call goes on: you can type, or hang up and start again.", [["Type instead", () => $("text").focus()]]);
+  notify("The microphone went away. The call goes on: you can type, or hang up and start again.", [
+    ["Type instead", () => $("text").focus()],
+  ]);
 }
 
 function closeMicrophone() {

@@ -23,6 +23,7 @@ export class Call {
     this.answering = null; // id of the response being produced
     this.answered = new Map(); // item id -> { cut, finished, reportedMs }
     this.waitingTexts = [];
+    this.silenced = true; // nothing of an old answer is left in the loudspeaker
     this.turnEndedAt = null;
     this.refusal = null;
     this.wire = new Realtime(
@@ -59,13 +60,16 @@ export class Call {
     this.waitingTexts.push(text);
     if (!this.ready) return;
     this.timeline.mark("typed");
+    this.silenced = false;
     this.player.clear();
-    if (this.answering) {
-      this.wire.send({ type: "response.cancel" });
-      this.cancelTimer = setTimeout(() => this.flushTexts(), CANCEL_WAIT_MS);
-    } else {
-      this.flushTexts();
-    }
+    if (this.answering) this.wire.send({ type: "response.cancel" });
+    this.cancelTimer = setTimeout(() => this.flushTexts(), CANCEL_WAIT_MS);
+    this.flushWhenSilent();
+  }
+
+  /** The old answer must be cut and closed first, or the new turn's history would hold words nobody heard. */
+  flushWhenSilent() {
+    if (this.silenced && !this.answering) this.flushTexts();
   }
 
   flushTexts() {
@@ -142,6 +146,8 @@ export class Call {
       this.transcript.cut(item, this.heardMs(playedMs));
     }
     if (cut.length > 0) this.timeline.cut("agent");
+    this.silenced = true;
+    this.flushWhenSilent();
   }
 
   heardMs(playedMs) {
@@ -201,7 +207,10 @@ export class Call {
     const { gate, disposition, reason } = event;
     this.notedRefusal = true;
     if (gate === "call") this.refusal = { gate, disposition, reason };
-    this.hooks.note(`${gateName(gate)} refused this turn: ${words(disposition)}${reason ? ` (${words(reason)})` : ""}.`, "refused");
+    this.hooks.note(
+      `${gateName(gate)} refused this turn: ${words(disposition)}${reason ? ` (${words(reason)})` : ""}.`,
+      "refused",
+    );
   }
 
   playout(event) {
@@ -298,7 +307,8 @@ const HANDLERS = {
     call.show("thinking");
   },
   "response.output_audio_transcript.delta": (call, event) => call.transcript.agent(event.item_id, event.delta),
-  "response.output_audio_transcript.done": (call, event) => call.transcript.agentDone(event.item_id, event.transcript),
+  "response.output_audio_transcript.done": (call, event) =>
+    call.transcript.agentDone(event.item_id, event.transcript),
   "response.output_text.delta": (call, event) => call.transcript.agent(event.item_id, event.delta),
   "response.output_text.done": (call, event) => call.transcript.agentDone(event.item_id, event.text),
   "response.output_audio.delta": (call, event) => call.audio(event),
@@ -310,7 +320,7 @@ const HANDLERS = {
       const { code, message } = event.response.status_details?.error || {};
       if (!call.notedRefusal) call.hooks.note(`No answer: ${message || words(code) || "the turn failed"}`, "refused");
     }
-    if (call.waitingTexts.length > 0) call.flushTexts();
+    if (call.waitingTexts.length > 0) call.flushWhenSilent();
     else if (!call.wasAudible && call.state === "thinking") call.show("listening");
   },
   "conversation.item.truncated": (call, event) =>
@@ -326,7 +336,10 @@ const HANDLERS = {
   "floorkeeper.turn": (call, event) => call.rotate(event.generation),
   "floorkeeper.late_output": (call, event) => call.timeline.late(event.stage),
   "floorkeeper.fallback": (call, event) =>
-    call.hooks.note(`Fallback: ${words(event.rung)}, ${words(event.outcome)}${event.prompt ? ` (prompt ${event.prompt})` : ""}.`, "fallback"),
+    call.hooks.note(
+      `Fallback: ${words(event.rung)}, ${words(event.outcome)}${event.prompt ? ` (prompt ${event.prompt})` : ""}.`,
+      "fallback",
+    ),
   error: (call, event) => call.failed(event),
 };
 

@@ -31,9 +31,10 @@ export class Gates {
       this.onAnswer(null);
     } catch (error) {
       this.body.parentElement.classList.add("stale");
-      this.message.textContent = error.status === 401
-        ? "This server wants a key: open “Server key” below."
-        : "The server does not answer; these numbers are old.";
+      this.message.textContent =
+        error.status === 401
+          ? "This server wants a key: open “Server key” below."
+          : "The server does not answer; these numbers are old.";
       this.onAnswer(error);
     }
     if (ticket === this.ticket) this.timer = setTimeout(() => this.poll(), POLL_MS);

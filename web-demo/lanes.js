@@ -47,24 +47,28 @@ export class Timeline {
   }
 
   /** Takes a `floorkeeper.admission` event; true when it says that work was refused. */
-  stage({ gate, disposition, turn, generation }) {
+  stage({ gate, disposition, turn }) {
     const lane = stageOf(gate);
     const word = String(disposition).split(/[{:( ]/)[0];
-    const key = `${gate}/${turn ?? ""}/${generation ?? ""}`;
-    const mine = (span) => span.lane === lane && span.key === key;
+    const open = this.openSpan(gate, turn ?? null, word === "admitted");
     if (word === "queued" || word === "admitted") {
       if (!lane) return false;
-      this.close((span) => mine(span) && span.kind === "waiting", "ended");
-      this.add({ lane, kind: word === "queued" ? "waiting" : "working", key, gate });
+      if (word === "admitted" && open?.kind === "waiting") this.close((span) => span === open, "ended");
+      this.add({ lane, kind: word === "queued" ? "waiting" : "working", gate, turn: turn ?? null });
       return false;
     }
-    const open = this.spans.find((span) => mine(span) && span.to === null);
-    const refused = REFUSED.has(word) && (!open || open.kind === "waiting");
-    if (lane && open) this.close((span) => span === open, word);
-    else if (lane && !refused) this.close((span) => span.lane === lane && span.gate === gate, word);
+    const refused = REFUSED.has(word) && open?.kind !== "working";
+    if (open) this.close((span) => span === open, word);
     if (lane && refused) this.marks.push({ lane, at: performance.now(), kind: "refused" });
     if (refused) this.changed += 1;
     return refused;
+  }
+
+  /** The open span that an event about this gate and turn means; an end may come under a later generation. */
+  openSpan(gate, turn, waiting) {
+    const open = this.spans.filter((span) => span.to === null && span.gate === gate);
+    const fitting = waiting ? open.filter((span) => span.kind === "waiting") : open;
+    return fitting.find((span) => span.turn === turn) ?? fitting[0];
   }
 
   add(span) {
@@ -107,7 +111,10 @@ export class Timeline {
     for (const mark of this.marks) {
       story.push({ at: mark.at, text: `${ago(mark.at)}: ${markSentence(mark)}` });
     }
-    return story.filter((line) => line.at > now - WINDOW_MS).sort((a, b) => a.at - b.at).map((line) => line.text);
+    return story
+      .filter((line) => line.at > now - WINDOW_MS)
+      .sort((a, b) => a.at - b.at)
+      .map((line) => line.text);
   }
 }
 
@@ -214,7 +221,7 @@ export class Lanes {
     this.drawLevels(pen, rows.caller, this.timeline.levels.caller, this.colour.caller, x);
     this.drawLevels(pen, rows.agent, this.timeline.levels.agent, this.colour.agent, x);
     for (const mark of this.timeline.marks) this.drawMark(pen, rows[mark.lane], mark, x(mark.at));
-    for (const fence of this.timeline.fences) this.drawFence(pen, area, fence, x(fence.at));
+    this.drawFences(pen, area, x);
     pen.restore();
   }
 
@@ -261,7 +268,7 @@ export class Lanes {
     } else {
       pen.fillStyle = this.colour.work;
       pen.fillRect(from, top, width, height);
-      if (span.how === "cancelled" || span.how === "failed") {
+      if (["cancelled", "failed", "quarantined"].includes(span.how)) {
         pen.fillStyle = this.colour.bad;
         pen.fillRect(from + width - 3, row.top + 1, 3, row.height - 2);
       }
@@ -322,16 +329,23 @@ export class Lanes {
     pen.stroke();
   }
 
-  drawFence(pen, area, fence, at) {
+  drawFences(pen, area, x) {
     pen.strokeStyle = this.colour.ink;
     pen.lineWidth = 1.5;
     pen.setLineDash([4, 3]);
-    line(pen, Math.round(at) + 0.5, area.top - 2, area.bottom);
+    const labels = []; // fences too close for a label each share one
+    for (const { at, generation } of this.timeline.fences) {
+      const place = x(at);
+      line(pen, Math.round(place) + 0.5, area.top - 2, area.bottom);
+      const last = labels.at(-1);
+      if (last && place - last.place < 24) last.text = `${last.text},${generation}`;
+      else labels.push({ place, text: `g${generation}` });
+    }
     pen.setLineDash([]);
     pen.font = `600 11px ${this.font}`;
     pen.textAlign = "center";
     pen.fillStyle = this.colour.ink;
-    pen.fillText(`g${fence.generation}`, at, 7);
+    for (const { place, text } of labels) pen.fillText(text, Math.min(place, area.right - 12), 7);
   }
 }
 

@@ -1,4 +1,4 @@
-//! The deadline index: which of the waiting is due first, with removal from anywhere in log n.
+//! The deadline index: who of the waiting is due first, removal from anywhere in log n.
 
 use super::records::{NIL, Slab};
 use crate::time::Timestamp;

@@ -1,4 +1,4 @@
-//! The one table of dispositions: what each is called, and what it is on every wire (X-18, B-068…B-075).
+//! The one table of dispositions: what each is called, what it is on every wire (X-18, B-068…).
 
 use super::{Cancelled, Closed, OfferId, Overload, RefusalReason, ShedRule, Terminal};
 
@@ -30,7 +30,8 @@ pub enum RetryAfter {
     Never,
     /// One second: a ceiling was met.
     OneSecond,
-    /// The mean wait in the queue, between 1 and 30 seconds: the queue was full or the wait ran out.
+    /// The mean wait in the queue, between 1 and 30 seconds: the queue was full or the wait ran
+    /// out.
     MeanWait,
     /// Five seconds: the server drains.
     Drain,

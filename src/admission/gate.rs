@@ -1,8 +1,9 @@
 //! One stage's gate: what may run, what may wait, what is refused, and what is still owed.
 //!
-//! `intake` answers offers in the fixed order of checks, `dispatch` moves the queue, `leases` takes back what
-//! was given, `view` shows it. Every operation takes `now`; the gate goes by the latest it has seen. What an operation
-//! decides for *others* is appended to `wakes`, to be delivered when the gate is unlocked.
+//! `intake` answers offers in the fixed order of checks, `dispatch` moves the queue, `leases` takes
+//! back what was given, `view` shows it. Every operation takes `now`; the gate goes by the latest
+//! it has seen. What an operation decides for *others* is appended to `wakes`, to be delivered when
+//! the gate is unlocked.
 
 mod dispatch;
 mod intake;
@@ -53,7 +54,8 @@ pub struct Gate {
     mean_wait_us: u64,
 }
 
-/// How hard the stages behind this gate are pressed (DESIGN section 3: the call gate listens to its stages).
+/// How hard the stages behind this gate are pressed (DESIGN section 3: the call gate listens to its
+/// stages).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Pressure {
     /// Not at all.
@@ -129,7 +131,8 @@ impl Gate {
         self.closed
     }
 
-    /// Changes the limits in place: what runs is not touched, who may now pass is woken oldest first (B-029).
+    /// Changes the limits in place: what runs is not touched, who may now pass is woken oldest
+    /// first (B-029).
     ///
     /// What waits keeps its deadline; a longer or shorter `max_wait_ms` is for offers to come.
     pub fn set_limits(&mut self, now: Timestamp, limits: Limits, wakes: &mut Vec<Wake>) {

@@ -1,6 +1,7 @@
 //! The conservation account: every offer is somewhere, exactly once, at every instant.
 //!
-//! Counted at the transition by the gate, in three columns at once: the whole gate, the offer's tenant, its class.
+//! Counted at the transition by the gate, in three columns at once: the whole gate, the offer's
+//! tenant, its class.
 
 use super::disposition::{REASONS, TERMINALS};
 use super::{RefusalReason, Terminal};

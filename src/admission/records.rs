@@ -1,4 +1,4 @@
-//! The gate's records in a slab: what is known of every offer it keeps, and the lists that run through them.
+//! The gate's records in a slab: every offer it keeps, and the lists that run through them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -115,6 +115,16 @@ impl Ends {
             last => link(&mut slab[last]).after = at,
         }
         self.last = at;
+    }
+
+    /// Puts a record before all others; only a broken variant does.
+    pub fn push_first(&mut self, slab: &mut Slab, at: u32, link: fn(&mut Record) -> &mut Link) {
+        *link(&mut slab[at]) = Link { before: NIL, after: self.first };
+        match self.first {
+            NIL => self.last = at,
+            first => link(&mut slab[first]).before = at,
+        }
+        self.first = at;
     }
 
     /// Takes a record out of this list, wherever it stands.

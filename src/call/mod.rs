@@ -61,6 +61,13 @@ pub struct Identity {
     pub item_prefix: String,
 }
 
+impl Identity {
+    /// The owners this call is at the gates: the conversation, and the answers beside it.
+    pub fn owners(&self) -> [OwnerId; 2] {
+        [OwnerId(self.call.0 * 2), OwnerId(self.call.0 * 2 + 1)]
+    }
+}
+
 /// One live conversation.
 #[derive(Debug)]
 pub struct Call {
@@ -193,6 +200,11 @@ impl Call {
         }
     }
 
+    /// An utterance is being heard or its words are awaited: its sound is still needed.
+    pub fn is_hearing(&self) -> bool {
+        !matches!(self.ear, Ear::Quiet)
+    }
+
     /// The generation that has the floor.
     pub fn generation(&self) -> Generation {
         self.generation
@@ -222,6 +234,7 @@ impl Call {
         if let Floor::Ringing = self.floor {
             self.floor = Floor::Listening { resumes: None };
             admit.rotate(now, self.owner(), self.generation, Cancelled::Superseded);
+            admit.rotate(now, self.side_owner(), self.generation, Cancelled::Superseded);
             self.last_activity = now;
         }
     }
@@ -266,7 +279,11 @@ impl Call {
     // === names ===
 
     fn owner(&self) -> OwnerId {
-        OwnerId(self.identity.call.0)
+        self.identity.owners()[0]
+    }
+
+    fn side_owner(&self) -> OwnerId {
+        self.identity.owners()[1]
     }
 
     fn next_run(&mut self) -> RunId {

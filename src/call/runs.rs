@@ -23,13 +23,14 @@ impl Call {
         born: Timestamp,
         turn: Option<Turn>,
     ) -> Verdict {
-        let generation = match stage.rotates() {
-            true => self.generation,
-            false => crate::id::Generation(0),
-        };
+        // Answers beside the conversation keep an order of births of their own and never rotate.
+        let beside = stage.rotates() && turn.is_none();
+        let owner = if beside { self.side_owner() } else { self.owner() };
+        let rotates = stage.rotates() && !beside;
+        let generation = if rotates { self.generation } else { crate::id::Generation(0) };
         let offer = Offer {
             id: admit.name_offer(),
-            owner: self.owner(),
+            owner,
             generation,
             born,
             deadline: born + self.patience(admit, stage, turn),
@@ -235,6 +236,12 @@ impl Call {
                 self.cancel_run(now, admit, run, why);
             }
         }
+    }
+
+    /// The unit a run holds, by the name of the offer it was granted for.
+    pub fn lease_of(&self, run: RunId) -> Option<(Stage, OfferId)> {
+        let lease = self.owed.get(&run)?.lease.as_ref()?;
+        Some((lease.stage, lease.offer))
     }
 
     /// Counts output that came for a generation which has lost the floor.

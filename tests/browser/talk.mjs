@@ -56,7 +56,11 @@ process.exit(problems.length === 0 ? 0 : 1);
 /** A browser of its own; `microphone` is a WAV file, null for none. */
 async function launch(microphone) {
   const media = microphone
-    ? ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream", `--use-file-for-fake-audio-capture=${microphone}%noloop`]
+    ? [
+        "--use-fake-device-for-media-stream",
+        "--use-fake-ui-for-media-stream",
+        `--use-file-for-fake-audio-capture=${microphone}%noloop`,
+      ]
     : [];
   return chromium.launch({ executablePath: "/usr/bin/chromium", headless: true, args: [...FLAGS, ...media] });
 }
@@ -78,7 +82,11 @@ async function spokenCall() {
     await page.getByRole("button", { name: "Start talking" }).waitFor({ timeout: 5000 });
     check("Escape hangs up", true);
     const state = await read(page);
-    check("no sound of a cleared answer arrived later", (state.counts["audio_after_clear"] || 0) === 0, state.counts["audio_after_clear"] || 0);
+    check(
+      "no sound of a cleared answer arrived later",
+      (state.counts["audio_after_clear"] || 0) === 0,
+      state.counts["audio_after_clear"] || 0,
+    );
     check("no script error, no failed request", errors.length === 0, errors.join(" | "));
     writeFileSync(join(folder, "talk.json"), JSON.stringify(state, null, 1));
   } finally {
@@ -87,17 +95,29 @@ async function spokenCall() {
 }
 
 async function firstAnswer(page) {
-  const answered = await waitFor(page, (s) => s.audio.peakRms > 0.01 && s.transcript().some((t) => t.side === "agent" && t.text), ANSWER_MS);
+  const answered = await waitFor(
+    page,
+    (s) => s.audio.peakRms > 0.01 && s.transcript().some((t) => t.side === "agent" && t.text),
+    ANSWER_MS,
+  );
   check("a spoken turn is answered within 20 s", answered);
+  await page.waitForTimeout(1000); // so that the picture shows an answer under way
   await shoot(page, "answer");
   const state = await read(page);
   const agent = state.entries.find((entry) => entry.side === "agent");
   check("microphone was heard", state.microphone.peakRms > 0.01, `peak rms ${state.microphone.peakRms.toFixed(3)}`);
-  check("caller's words are shown", state.entries.some((entry) => entry.side === "caller" && entry.text));
+  check(
+    "caller's words are shown",
+    state.entries.some((entry) => entry.side === "caller" && entry.text),
+  );
   check("agent's words are shown", Boolean(agent && agent.text), agent ? agent.text : "");
   check("audio frames were played", state.audio.playedFrames > 0, `${state.audio.playedFrames} frames`);
   check("what was played is audible", state.rms > 0.005, `rms ${state.rms.toFixed(4)}`);
-  check("time to first sound is known", state.firstSoundMs.length > 0, `${state.firstSoundMs[0]} ms after the end of the turn`);
+  check(
+    "time to first sound is known",
+    state.firstSoundMs.length > 0,
+    `${state.firstSoundMs[0]} ms after the end of the turn`,
+  );
   await waitFor(page, (s) => s.state === "listening", 30000);
 }
 
@@ -115,9 +135,16 @@ async function bargeIn(page, when) {
   await shoot(page, "barge-in");
   const state = await read(page);
   const answer = state.entries.find((entry) => entry.cutMs !== null);
-  check("the unheard part is marked", (await page.locator(".unheard").count()) > 0, answer ? `heard "${answer.heard}" of "${answer.text}"` : "");
+  check(
+    "the unheard part is marked",
+    (await page.locator(".unheard").count()) > 0,
+    answer ? `heard "${answer.heard}" of "${answer.text}"` : "",
+  );
   check("truncate was accepted", (state.counts["conversation.item.truncated"] || 0) > 0);
-  check("the floor changed hands in the events", state.events.some((event) => event.type === "floorkeeper.turn" || event.type === "floorkeeper.admission"));
+  check(
+    "the floor changed hands in the events",
+    state.events.some((event) => event.type === "floorkeeper.turn" || event.type === "floorkeeper.admission"),
+  );
   const before = state.responses.length;
   const next = await waitFor(page, (s, n) => s.responses.length > n, ANSWER_MS, before);
   check("the interruption is answered", next);

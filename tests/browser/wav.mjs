@@ -7,12 +7,16 @@ export function readWav(path) {
   const bytes = readFileSync(path);
   if (bytes.toString("latin1", 0, 4) !== "RIFF") throw new Error(`${path}: not a RIFF WAV file`);
   let format = null;
-  for (let at = 12; at + 8 <= bytes.length; ) {
+  for (let at = 12; at + 8 <= bytes.length;) {
     const id = bytes.toString("latin1", at, at + 4);
     const size = bytes.readUInt32LE(at + 4);
     const body = at + 8;
     if (id === "fmt ") {
-      format = { channels: bytes.readUInt16LE(body + 2), rate: bytes.readUInt32LE(body + 4), bits: bytes.readUInt16LE(body + 14) };
+      format = {
+        channels: bytes.readUInt16LE(body + 2),
+        rate: bytes.readUInt32LE(body + 4),
+        bits: bytes.readUInt16LE(body + 14),
+      };
       if (format.bits !== 16) throw new Error(`${path}: ${format.bits} bits a sample, want 16`);
     }
     if (id === "data" && format) {

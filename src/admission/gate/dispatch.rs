@@ -26,7 +26,8 @@ pub enum Taken {
 }
 
 impl Gate {
-    /// Ends what is past its deadline and lets through what fits: for the timer and the once-a-second pass (B-036).
+    /// Ends what is past its deadline and lets through what fits: for the timer and the
+    /// once-a-second pass (B-036).
     pub fn expire(&mut self, now: Timestamp, wakes: &mut Vec<Wake>) {
         let now = self.clock(now);
         self.expire_due(now, wakes);
@@ -34,7 +35,8 @@ impl Gate {
         self.forget_tombstones(now);
     }
 
-    /// When [`Gate::expire`] has something to end: just after the earliest deadline, since equal is alive.
+    /// When [`Gate::expire`] has something to end: just after the earliest deadline, since equal is
+    /// alive.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let (deadline, _) = self.deadlines.first()?;
         let micros = deadline.as_micros().checked_add(1)?;
@@ -66,7 +68,8 @@ impl Gate {
         Taken::Admitted(self.grant(now, at))
     }
 
-    /// Puts a waiting offer's deadline off to the gate's whole `max_wait_ms`, once (DESIGN section 3, *ages*).
+    /// Puts a waiting offer's deadline off to the gate's whole `max_wait_ms`, once (DESIGN section
+    /// 3, *ages*).
     ///
     /// Returns the deadline now in force; `None` when it waits no longer or was put off before.
     pub fn extend(&mut self, now: Timestamp, ticket: &Ticket) -> Option<Timestamp> {
@@ -141,7 +144,8 @@ impl Gate {
         Lease { stage: self.stage, offer: self.slab[at].offer, slot: self.slab.key(at) }
     }
 
-    /// Takes a record out of the queue and its indexes; it stands nowhere until the caller says where.
+    /// Takes a record out of the queue and its indexes; it stands nowhere until the caller says
+    /// where.
     fn unqueue(&mut self, now: Timestamp, at: u32) {
         self.lanes.take(&mut self.slab, at);
         self.deadlines.remove(&mut self.slab, at);

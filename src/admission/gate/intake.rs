@@ -17,9 +17,7 @@ use RefusalReason::{Duplicate, Expired, OutOfOrder, Overloaded, Stale};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OfferError {
     /// Time does not run backwards.
-    #[error(
-        "born {born}, which is after now ({now}); an offer is born at or before the moment it is made"
-    )]
+    #[error("born {born}, after now ({now}); an offer is born at or before the moment it is made")]
     BornInTheFuture {
         /// When it says it was born.
         born: Timestamp,
@@ -89,7 +87,8 @@ impl Gate {
         }
     }
 
-    /// The offer with impossible arguments made possible; the bug is counted, and asserted where that is on.
+    /// The offer with impossible arguments made possible; the bug is counted, and asserted where
+    /// that is on.
     fn sound(&mut self, now: Timestamp, mut offer: Offer) -> Offer {
         if let Err(bug) = offer.check(now) {
             debug_assert!(false, "{}: {:?}: {bug}", self.stage, offer.id);
@@ -226,7 +225,8 @@ impl Gate {
         self.keys.get(&(offer.tenant.0, key)).copied()
     }
 
-    /// The oldest superseded of the waiting, as many as the newcomer needs; all of them if that is not enough.
+    /// The oldest superseded of the waiting, as many as the newcomer needs; all of them if that is
+    /// not enough.
     fn superseded_for(&self, offer: &Offer) -> Vec<u32> {
         let full = self.lanes.waiting() >= self.limits.queue;
         let excess = self.queued_bytes.saturating_add(offer.bytes);

@@ -78,7 +78,8 @@ impl Gate {
         }
     }
 
-    /// The work behind a lease has lost its authority; its units stay taken. The first cause stays.
+    /// The work behind a lease has lost its authority; its units stay taken. The first
+    /// cause stays.
     pub fn cancel(&mut self, now: Timestamp, lease: &Lease, why: Cancelled) {
         self.clock(now);
         if let Found::At(at) = self.found(&lease.slot, lease.offer) {
@@ -119,10 +120,7 @@ impl Gate {
         let at = *self.ids.get(&offer.0)?;
         let settled = match self.slab[at].place {
             Place::Quarantined(_) => self.release(now, at, evidence, Terminal::Failed),
-            Place::Ended(_) => {
-                self.ledger.second_release();
-                Settled::AlreadyReleased
-            }
+            Place::Ended(_) => self.released_before(at),
             Place::Queued | Place::Active => return None,
         };
         self.expire_due(now, wakes);
@@ -130,8 +128,9 @@ impl Gate {
         Some(settled)
     }
 
-    /// Registers an owner or moves it to a higher generation: what it has queued ends, what it has running loses
-    /// its authority, its order of births begins anew. Costs what that owner has, whoever else is here.
+    /// Registers an owner or moves it to a higher generation: what it has queued ends, what it has
+    /// running loses its authority, its order of births begins anew. Costs what that owner has,
+    /// whoever else is here.
     pub fn rotate(
         &mut self,
         now: Timestamp,
@@ -174,7 +173,8 @@ impl Gate {
         Ok(rotated)
     }
 
-    /// The owner is over: what waits ends, what is still leased becomes `unknown{dropped}` and stays counted.
+    /// The owner is over: what waits ends, what is still leased becomes `unknown{dropped}` and
+    /// stays counted.
     pub fn forget(&mut self, now: Timestamp, owner: OwnerId, wakes: &mut Vec<Wake>) -> Forgotten {
         let now = self.clock(now);
         let mut forgotten = Forgotten::default();
@@ -238,19 +238,21 @@ impl Gate {
             }
             (Place::Active, Release::Unknown(cause)) => self.quarantine(now, at, cause),
             (Place::Quarantined(_), Release::Unknown(_)) => Settled::Quarantined,
-            (Place::Ended(_), _) => {
-                if mutant::is("second_release_counted") {
-                    self.active_units = self.active_units.saturating_sub(self.slab[at].cost);
-                }
-                self.ledger.second_release();
-                Settled::AlreadyReleased
-            }
+            (Place::Ended(_), _) => self.released_before(at),
             (Place::Queued, _) => {
                 debug_assert!(false, "a lease was made for {:?}, which waits", self.slab[at].offer);
                 self.ledger.anomalies.unknown_permit += 1;
                 Settled::AlreadyReleased
             }
         }
+    }
+
+    fn released_before(&mut self, at: u32) -> Settled {
+        if mutant::is("second_release_counted") {
+            self.active_units = self.active_units.saturating_sub(self.slab[at].cost);
+        }
+        self.ledger.second_release();
+        Settled::AlreadyReleased
     }
 
     /// The units are free: the only way back into the ceiling.

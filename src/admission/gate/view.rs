@@ -153,7 +153,8 @@ impl Gate {
         })
     }
 
-    /// Recounts every record and compares with the running counts: the sentence names the first that differs.
+    /// Recounts every record and compares with the running counts: the sentence names the first
+    /// that differs.
     pub fn audit(&self) -> Result<(), String> {
         let mut seen = Recount::default();
         for (_, record) in self.slab.kept() {
