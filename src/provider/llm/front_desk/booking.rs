@@ -25,6 +25,10 @@ impl Desk<'_> {
         {
             form.name.clone_from(&made.name);
             form.day = made.day;
+            // "Move it to Friday" keeps the time; it is read back before anything happens.
+            if !slots.days.is_empty() && action == Action::Move {
+                form.time = made.time;
+            }
         }
         let reply = self.fill(words, slots, None);
         let opening = match action {
@@ -182,7 +186,7 @@ impl Desk<'_> {
                 let new = day_and_time(form.new_day.or(form.day), form.time);
                 Spoken::asking(
                     format!(
-                        "That is the booking {old}, under the name of {name}. \
+                        "That is the booking {old}. The name is {name}. \
                          The new time would be {new}. Shall I move it?"
                     ),
                     Ask::Confirm,
@@ -191,9 +195,7 @@ impl Desk<'_> {
             Action::Cancel => {
                 let when = day_and_time(form.day, form.time);
                 Spoken::asking(
-                    format!(
-                        "That is the booking {when}, under the name of {name}. Shall I cancel it?"
-                    ),
+                    format!("That is the booking {when}. The name is {name}. Shall I cancel it?"),
                     Ask::Confirm,
                 )
             }
@@ -288,6 +290,7 @@ impl Desk<'_> {
     /// `book` has returned.
     pub(super) fn booked(&mut self, call: &ToolCall, booked: Booked) -> Reply {
         let mut told = Form::from_arguments(&call.arguments);
+        let booked = fitting(told.action, booked);
         let ours = self.form.as_ref().is_some_and(|form| form.sent);
         if let Some(form) = &mut self.form {
             form.sent = false;
@@ -401,10 +404,23 @@ impl Desk<'_> {
         let number = number_words(number);
         if form.action == Action::Move {
             let when = day_and_time(form.day, form.time);
-            return Spoken::plain(format!("Your booking is now {when}, for {name}.{number}"));
+            return Spoken::plain(format!(
+                "Your booking is now {when}. The name is {name}.{number}"
+            ));
         }
         Spoken::plain(format!("It is booked. {} The name is {name}.{number}", table(form)))
     }
+}
+
+/// A result that does not belong to what was asked for says nothing.
+fn fitting(action: Action, booked: Booked) -> Booked {
+    let fits = match booked {
+        Booked::Made(_) => action == Action::Book,
+        Booked::Moved(_) => action == Action::Move,
+        Booked::Cancelled => action == Action::Cancel,
+        _ => true,
+    };
+    if fits { booked } else { Booked::Trouble(Trouble::Unknown) }
 }
 
 fn table(form: &Form) -> String {

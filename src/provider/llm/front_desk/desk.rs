@@ -186,10 +186,10 @@ impl<'a> Desk<'a> {
     }
 
     fn called(&mut self, call: &ToolCall) {
-        if call.name == "book" {
-            if let Some(form) = &mut self.form {
-                form.sent = true;
-            }
+        if call.name == "book"
+            && let Some(form) = &mut self.form
+        {
+            form.sent = true;
         }
         self.open.push(call.clone());
     }

@@ -137,7 +137,10 @@ impl Form {
             [] => {}
             [one] => {
                 let before = one.at.checked_sub(1).map_or("", |at| words.at(at));
-                let new = before == "to" || asked == Some(Ask::NewDay) || self.day.is_some();
+                let new = before == "to"
+                    || before == "it"
+                    || asked == Some(Ask::NewDay)
+                    || self.day.is_some();
                 let old = asked == Some(Ask::Day) || before == "from";
                 if new && !old {
                     self.new_day = Some(one.day);

@@ -21,6 +21,7 @@ mod booking;
 mod desk;
 mod form;
 mod intents;
+mod name;
 mod outcome;
 mod people;
 mod persona;
