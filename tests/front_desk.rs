@@ -204,6 +204,20 @@ fn dialogues() {
     assert!(wrong.is_empty(), "not as written (BLESS=1 rewrites):\n{}", wrong.join("\n"));
 }
 
+/// An explanation has to be long enough to be interrupted, and not a speech.
+#[test]
+fn explanations_have_more_than_one_sentence() {
+    for asked in ["Tell me about the restaurant", "explain how booking works", "tell me a story"] {
+        for tools in [vec![], vec![spec("book")]] {
+            let history = vec![said(Role::User, asked)];
+            let request = ModelRequest { history, tools, ..ModelRequest::default() };
+            let Reply::Say(spoken) = reply(&Persona::default(), &request) else { panic!("words") };
+            check_speech(&spoken.text);
+            assert!(sentences(&spoken.text).len() >= 5, "{asked}: {}", spoken.text);
+        }
+    }
+}
+
 #[tokio::test]
 async fn it_streams_word_by_word_and_stops_when_cancelled() {
     let desk = Arc::new(FrontDesk::new(Persona::default()));
@@ -387,8 +401,14 @@ fn offered() -> impl Strategy<Value = Vec<ToolSpec>> {
         .prop_map(|names| names.into_iter().map(spec).collect())
 }
 
+/// `PROPTEST_CASES` asks for more of them.
+fn cases() -> u32 {
+    let asked = std::env::var("PROPTEST_CASES").ok();
+    asked.and_then(|cases| cases.parse().ok()).unwrap_or(400)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Never a panic, never silence, never a speech, never a booking that no tool has confirmed.
     #[test]
