@@ -1,11 +1,12 @@
-//! The built-in front desk: dialogues as data, with the real tools, and properties of all histories.
+//! The built-in front desk: dialogues as data with the real tools, and properties of all histories.
 //!
-//! A dialogue is a file of lines in `fixtures/front_desk/`. Given: `#` a comment, `tools:` those on offer
-//! (default `find_slot book`), `language:`, `break: TOOL OUTPUT` the tool does not run and the history
-//! shows this result, `late: TOOL` its result comes only after the caller's next words, `cut: N` the
-//! caller hears only N words of the next answer (`*` for none), `other: …` words of an agent that are not the desk's,
-//! `system: …`, `caller: …`. Checked: `agent: …` (a `|` marks what was heard) and `tool: …`.
-//! `BLESS=1 cargo test --test front_desk` writes the checked lines anew.
+//! A dialogue is a file of lines in `fixtures/front_desk/`. Given: `#` a comment, `tools:` those
+//! on offer (default `find_slot book`), `language:`, `break: TOOL OUTPUT` the tool does not run
+//! and the history shows this result, `late: TOOL` its result comes only after the caller's next
+//! words, `cut: N` the caller hears only N words of the next answer (`*` for none), `other: …`
+//! words of an agent that are not the desk's, `system: …`, `caller: …`. Checked: `agent: …` (a
+//! `|` marks what was heard) and `tool: …`. `BLESS=1 cargo test --test front_desk` writes the
+//! checked lines anew.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -408,7 +409,11 @@ fn cases() -> u32 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: cases(),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     /// Never a panic, never silence, never a speech, never a booking that no tool has confirmed.
     #[test]
