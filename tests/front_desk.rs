@@ -2,8 +2,8 @@
 //!
 //! A dialogue is a file of lines in `fixtures/front_desk/`. Given: `#` a comment, `tools:` those
 //! on offer (default `find_slot book`), `language:`, `break: TOOL OUTPUT` the tool does not run
-//! and the history shows this result, `late: TOOL` its result comes only after the caller's next
-//! words, `cut: N` the caller hears only N words of the next answer (`*` for none), `other: …`
+//! and the history shows this result, `late: TOOL` its result comes only after the answer to the
+//! caller's next words, `slow: TOOL` after these words, `cut: N` the caller hears only N words of the next answer (`*` for none), `other: …`
 //! words of an agent that are not the desk's, `system: …`, `caller: …`. Checked: `agent: …` (a
 //! `|` marks what was heard) and `tool: …`. `BLESS=1 cargo test --test front_desk` writes the
 //! checked lines anew.
@@ -44,7 +44,9 @@ struct Stage {
     tools: BTreeMap<&'static str, Arc<dyn Tool>>,
     breaks: BTreeMap<String, String>,
     late: Option<String>,
+    slow: Option<String>,
     held_back: Option<Message>,
+    returned_slowly: Option<Message>,
     cut: Option<usize>,
     runtime: tokio::runtime::Runtime,
     written: Vec<String>,
@@ -64,7 +66,9 @@ impl Stage {
             tools: BTreeMap::from([("find_slot", find), ("book", book)]),
             breaks: BTreeMap::new(),
             late: None,
+            slow: None,
             held_back: None,
+            returned_slowly: None,
             cut: None,
             runtime: tokio::runtime::Builder::new_current_thread().build().expect("a runtime"),
             written: Vec::new(),
@@ -83,6 +87,7 @@ impl Stage {
                 self.breaks.insert(tool.to_owned(), output.to_owned());
             }
             "late" => self.late = Some(rest.to_owned()),
+            "slow" => self.slow = Some(rest.to_owned()),
             "cut" if rest == "*" => self.cut = Some(0),
             "cut" => self.cut = Some(rest.parse().expect("cut: a number of words")),
             "other" => self.request.history.push(said(Role::Assistant, rest)),
@@ -90,6 +95,7 @@ impl Stage {
             "caller" => {
                 self.written.push(line.to_owned());
                 self.request.history.push(said(Role::User, rest));
+                self.request.history.extend(self.returned_slowly.take());
                 return self.answer();
             }
             _ if line.is_empty() || line.starts_with('#') => {}
@@ -150,16 +156,19 @@ impl Stage {
             }
         };
         let held_back = self.late.take_if(|late| *late == call.name).is_some();
-        let arrow = if held_back { "~>" } else { "->" };
+        let slow = self.slow.take_if(|slow| *slow == call.name).is_some();
+        let arrow = if held_back || slow { "~>" } else { "->" };
         self.written.push(format!("tool: {} {} {arrow} {output}", call.name, call.arguments));
         let returned = Message::Returned { call_id: call.call_id.clone(), output };
         self.request.history.push(Message::Called(call));
         if held_back {
             self.held_back = Some(returned);
+        } else if slow {
+            self.returned_slowly = Some(returned);
         } else {
             self.request.history.push(returned);
         }
-        !held_back
+        !held_back && !slow
     }
 }
 

@@ -216,7 +216,7 @@ impl Desk<'_> {
         let checked = |form: &Form| {
             form.action != Action::Book || !self.offers.find_slot || form.fitting_check().is_some()
         };
-        let known = self.form.as_ref().is_some_and(|form| form.failures > 0 && checked(form));
+        let known = self.form.as_ref().is_some_and(|form| form.wanted().is_none() && checked(form));
         if known { self.confirmed().unwrap_or_else(|| self.next()) } else { self.next() }
     }
 
@@ -233,17 +233,18 @@ impl Desk<'_> {
                     return self.question_or_help();
                 };
                 form.check = Some(Check { day, party, time: told.time, free });
+                form.failures = 0;
                 let reply = self.next();
                 self.with_good_news(told.time, reply)
             }
             Found::Closed => self.closed(),
             Found::Trouble(trouble) => {
-                form.failures += 1;
+                form.failures += u32::from(trouble != Trouble::Stopped);
                 let what = match trouble {
                     Trouble::Failed | Trouble::Unknown => {
                         "I am sorry, I could not look into the calendar."
                     }
-                    Trouble::Busy => "I am sorry, the calendar is too busy to answer.",
+                    Trouble::Busy => "I am sorry, the calendar could not take that on.",
                     Trouble::Stopped => "I stopped looking into the calendar.",
                 };
                 self.offer_retry(what)
@@ -343,10 +344,12 @@ impl Desk<'_> {
 
     fn not_done(&mut self, trouble: Trouble) -> Reply {
         if let Some(form) = &mut self.form {
-            form.failures += 1;
+            form.failures += u32::from(trouble != Trouble::Stopped);
         }
         let what = match trouble {
-            Trouble::Busy => "I am sorry, the calendar is too busy, and nothing was changed.",
+            Trouble::Busy => {
+                "I am sorry, the calendar could not take that on, and nothing was changed."
+            }
             Trouble::Stopped => "That was stopped before anything was changed.",
             Trouble::Failed | Trouble::Unknown => {
                 "I am sorry, that failed, and nothing was changed."
