@@ -45,7 +45,8 @@ fn silero_keeps_silent_on_music_and_noise() {
     let Some(music) = sound("moh", "macroform-cold_day.wav") else {
         return eprintln!("SKIP music: apt-get install asterisk-moh-opsound-wav");
     };
-    let share = speech_share(&mut *detector.listen(), &music[..16_000 * 30.min(music.len() / 16_000)]);
+    let share =
+        speech_share(&mut *detector.listen(), &music[..16_000 * 30.min(music.len() / 16_000)]);
     assert!(share < 0.02, "{share:.3} of the music is speech");
 }
 

@@ -160,7 +160,8 @@ async fn markup_and_escapes_are_not_spoken_and_nothing_is_fine() {
     let Some(around) = surroundings("markup_and_escapes") else { return };
     for name in ["piper", "espeak"] {
         let tts = voice(name, &around);
-        let odd = "<speak>**Hello**, \u{1f600}<break time=\"9s\"/> `world`.</speak>; $(touch x) -w /x";
+        let odd =
+            "<speak>**Hello**, \u{1f600}<break time=\"9s\"/> `world`.</speak>; $(touch x) -w /x";
         let (said, ended) = say(&tts, &[odd, "", "...", "\u{1f600}", "Goodbye."], 1.0).await;
         assert_eq!(ended, Ended::completed(), "{name}");
         assert_eq!(said.sound.len(), 5);
