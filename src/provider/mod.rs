@@ -18,6 +18,7 @@ use crate::fault::Fault;
 
 pub mod asr;
 pub mod ear;
+pub mod keys;
 pub mod llm;
 pub mod models;
 pub mod onnx;
