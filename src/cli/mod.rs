@@ -1,8 +1,8 @@
 //! One file a command.
 
-pub mod models;
-pub mod wer;
 pub mod call;
 pub mod load;
-pub mod wav;
+pub mod models;
 pub mod replay;
+pub mod wav;
+pub mod wer;

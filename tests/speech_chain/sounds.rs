@@ -9,8 +9,8 @@ use floorkeeper::provider::{Surroundings, find};
 
 /// The model store, or `None` after a line that says why the test is skipped.
 pub fn surroundings(test: &str) -> Option<Surroundings> {
-    let dir = std::env::var_os("FLOORKEEPER_MODELS_DIR")
-        .map_or_else(models::default_dir, PathBuf::from);
+    let dir =
+        std::env::var_os("FLOORKEEPER_MODELS_DIR").map_or_else(models::default_dir, PathBuf::from);
     let found = models::look(&dir);
     if !found.complete() {
         eprintln!("SKIP {test}: {}", found.missing().join("; "));
@@ -79,7 +79,9 @@ pub fn sound(package: &str, name: &str) -> Option<Vec<i16>> {
     let path = folder_of(package).join(name);
     if name.ends_with(".raw") {
         let bytes = std::fs::read(path).ok()?;
-        return Some(bytes.chunks_exact(2).map(|two| i16::from_le_bytes([two[0], two[1]])).collect());
+        return Some(
+            bytes.chunks_exact(2).map(|two| i16::from_le_bytes([two[0], two[1]])).collect(),
+        );
     }
     let mut wav = hound::WavReader::open(path).ok()?;
     let rate_hz = wav.spec().sample_rate;
@@ -104,7 +106,9 @@ pub fn resample(samples: &[i16], rate_hz: u32) -> Vec<i16> {
         let centre = at as f64 * ratio;
         let mut sum = 0.0;
         for n in (centre - reach).ceil() as i64..=(centre + reach).floor() as i64 {
-            let Some(sample) = usize::try_from(n).ok().and_then(|n| samples.get(n)) else { continue };
+            let Some(sample) = usize::try_from(n).ok().and_then(|n| samples.get(n)) else {
+                continue;
+            };
             let offset = n as f64 - centre;
             let x = std::f64::consts::PI * offset * cutoff;
             let sinc = if x.abs() < 1e-9 { 1.0 } else { x.sin() / x };

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::sounds::{recogniser, resample, surroundings};
 use floorkeeper::audio::Pcm;
 use floorkeeper::cli::wer::word_errors;
 use floorkeeper::dialogue::WordTime;
@@ -10,7 +11,6 @@ use floorkeeper::evidence::Evidence;
 use floorkeeper::provider::asr::{AsrInput, AsrOptions};
 use floorkeeper::provider::tts::{Phrase, TTSS, Tts, TtsOptions, TtsSignal};
 use floorkeeper::provider::{Cancel, Ended, Surroundings, find};
-use crate::sounds::{recogniser, resample, surroundings};
 use tokio::sync::mpsc;
 
 const SENTENCES: [&str; 5] = [
@@ -128,7 +128,11 @@ async fn the_words_of_piper_have_their_times() {
     let heard = understood(&around, &cut).await;
     // One word of grace: the voice never says a sentence twice in the same way.
     assert!(word_errors("all lines are busy right now", &heard).0 <= 1, "{heard}");
-    assert_eq!(word_errors("now", heard.split(' ').next_back().unwrap_or_default()).0, 0, "{heard}");
+    assert_eq!(
+        word_errors("now", heard.split(' ').next_back().unwrap_or_default()).0,
+        0,
+        "{heard}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -164,7 +168,8 @@ async fn markup_and_escapes_are_not_spoken_and_nothing_is_fine() {
     let Some(around) = surroundings("markup_and_escapes") else { return };
     for name in ["piper", "espeak"] {
         let tts = voice(name, &around);
-        let odd = "<speak>**Hello**, \u{1f600}<break time=\"9s\"/> `world`.</speak>; $(touch x) -w /x";
+        let odd =
+            "<speak>**Hello**, \u{1f600}<break time=\"9s\"/> `world`.</speak>; $(touch x) -w /x";
         let (said, ended) = say(&tts, &[odd, "", "...", "\u{1f600}", "Goodbye."], 1.0).await;
         assert_eq!(ended, Ended::completed(), "{name}");
         assert_eq!(said.sound.len(), 5);
