@@ -1,9 +1,11 @@
 //! Real sound for the speech tests: the models, and recordings from Debian packages.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
-use floorkeeper::provider::Surroundings;
+use floorkeeper::provider::asr::{ASRS, Asr};
 use floorkeeper::provider::models;
+use floorkeeper::provider::{Surroundings, find};
 
 /// The model store, or `None` after a line that says why the test is skipped.
 pub fn surroundings(test: &str) -> Option<Surroundings> {
@@ -15,6 +17,16 @@ pub fn surroundings(test: &str) -> Option<Surroundings> {
         return None;
     }
     Some(Surroundings { models_dir: dir, language: "en".into() })
+}
+
+/// The recogniser, loaded once for all tests.
+pub fn recogniser(around: &Surroundings) -> Arc<dyn Asr> {
+    static LOADED: OnceLock<Arc<dyn Asr>> = OnceLock::new();
+    let load = || {
+        let entry = find(ASRS, "asr.provider", "moonshine").expect("it is in the table");
+        (entry.build)(&toml::Table::new(), around).expect("it can be had")
+    };
+    Arc::clone(LOADED.get_or_init(load))
 }
 
 /// A real recording with its words.
@@ -59,6 +71,9 @@ pub fn recordings(test: &str) -> Vec<Recording> {
     found
 }
 
+/// No file is read further than this.
+const SECONDS_MAX: usize = 40;
+
 /// The sound of one file of a package, at 16 kHz; `None` when the package is not installed.
 pub fn sound(package: &str, name: &str) -> Option<Vec<i16>> {
     let path = folder_of(package).join(name);
@@ -69,8 +84,10 @@ pub fn sound(package: &str, name: &str) -> Option<Vec<i16>> {
         );
     }
     let mut wav = hound::WavReader::open(path).ok()?;
-    let samples: Vec<i16> = wav.samples().filter_map(Result::ok).collect();
-    match wav.spec().sample_rate {
+    let rate_hz = wav.spec().sample_rate;
+    let most = SECONDS_MAX * rate_hz as usize;
+    let samples: Vec<i16> = wav.samples().take(most).filter_map(Result::ok).collect();
+    match rate_hz {
         16_000 => Some(samples),
         8_000 => Some(resample(&samples, 8_000)),
         rate => panic!("{name}: {rate} Hz"),

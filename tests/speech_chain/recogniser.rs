@@ -1,20 +1,13 @@
-//! The recogniser and the voices on real sound: word error rate, hallucinations, cancelling, round trips.
-
-mod speech_common;
+//! The recogniser on real sound: word error rate, inventions, cancelling, crowds.
 
 use std::sync::Arc;
 
+use crate::sounds::{recogniser, recordings, sound, surroundings};
 use floorkeeper::cli::wer::word_errors;
 use floorkeeper::evidence::Evidence;
-use floorkeeper::provider::asr::{ASRS, Asr, AsrInput, AsrOptions, AsrSignal};
-use floorkeeper::provider::{Cancel, Ended, Surroundings, find};
-use speech_common::{recordings, sound, surroundings};
+use floorkeeper::provider::asr::{Asr, AsrInput, AsrOptions, AsrSignal};
+use floorkeeper::provider::{Cancel, Ended};
 use tokio::sync::mpsc;
-
-fn recogniser(around: &Surroundings) -> Arc<dyn Asr> {
-    let entry = find(ASRS, "asr.provider", "moonshine").expect("it is in the table");
-    (entry.build)(&toml::Table::new(), around).expect("it can be had")
-}
 
 /// Feeds an utterance in frames of 20 ms with partial requests every `partial_ms` (0 = none) and one
 /// final request; gives all that was answered and how it ended.

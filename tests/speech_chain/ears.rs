@@ -1,10 +1,8 @@
 //! The ears on real sound: speech is heard, music is not, and an ended turn is told from a pause.
 
-mod speech_common;
-
+use crate::sounds::{recordings, sound, surroundings};
 use floorkeeper::provider::ear::{DETECTORS, Detector, END_OF_TURN, Listening};
 use floorkeeper::provider::{Surroundings, find};
-use speech_common::{recordings, sound, surroundings};
 
 fn detector(name: &str, around: &Surroundings) -> std::sync::Arc<dyn Detector> {
     let entry = find(DETECTORS, "vad.detector", name).expect("it is in the table");
