@@ -40,8 +40,8 @@ pub fn level_dbfs(samples: &[i16]) -> f32 {
     if samples.is_empty() {
         return f32::NEG_INFINITY;
     }
-    let power: f64 = samples.iter().map(|&s| f64::from(s) * f64::from(s)).sum::<f64>()
-        / samples.len() as f64;
+    let power: f64 =
+        samples.iter().map(|&s| f64::from(s) * f64::from(s)).sum::<f64>() / samples.len() as f64;
     if power <= 0.0 {
         return f32::NEG_INFINITY;
     }

@@ -69,7 +69,8 @@ pub enum Unknown {
 
 impl Unknown {
     /// Every cause, for tables and tests.
-    pub const ALL: [Unknown; 3] = [Unknown::CancelTimeout, Unknown::ConnectionLost, Unknown::Dropped];
+    pub const ALL: [Unknown; 3] =
+        [Unknown::CancelTimeout, Unknown::ConnectionLost, Unknown::Dropped];
 
     /// The stable label of metrics, traces and the API.
     pub fn label(self) -> &'static str {

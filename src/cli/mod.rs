@@ -1,4 +1,8 @@
-//! The commands, one file or folder each.
+//! One file a command.
+
+pub mod models;
+pub mod wer;
 pub mod call;
 pub mod load;
 pub mod wav;
+pub mod replay;

@@ -18,11 +18,13 @@ use crate::fault::Fault;
 
 pub mod asr;
 pub mod ear;
+pub mod keys;
 pub mod llm;
 pub mod models;
 pub mod onnx;
 pub mod openai;
 pub mod scripted;
+mod table;
 pub mod tool;
 pub mod tts;
 

@@ -17,8 +17,12 @@ pub static LLMS: &[Entry<dyn Llm>] =
 /// A language model.
 pub trait Llm: Send + Sync {
     /// Answers one request. Signals go to `out` in order; the run ends when the backend is done with it.
-    fn run(self: Arc<Self>, request: ModelRequest, out: mpsc::Sender<ModelSignal>, cancel: Cancel)
-    -> Run;
+    fn run(
+        self: Arc<Self>,
+        request: ModelRequest,
+        out: mpsc::Sender<ModelSignal>,
+        cancel: Cancel,
+    ) -> Run;
 }
 
 /// What a model says while it runs.

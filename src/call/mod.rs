@@ -1,0 +1,353 @@
+//! One live conversation as one state machine: what happened in, what to do out.
+//!
+//! ```text
+//!            commit / response.create           first frame sent            all sent
+//! Listening ────────────────────────▶ Thinking ─────────────────▶ Speaking ──────────▶ PlayingOut
+//!     ▲  ▲                               │  refused, failed, late    │  │                   │
+//!     │  │                               ▼                           │  │ barge-in          │ heard
+//!     │  └───────── prompt heard ── FallingBack ◀────────────────────┘  │ confirmed         │
+//!     └──────────────────────────────────┴──────────────────────────────┴───────────────────┘
+//!
+//!            speech, agent silent                     end of turn              words known
+//! Quiet ───────────────────────────────▶ Hearing ───────────────────▶ Settling ──────────▶ Quiet
+//!   │  speech, agent audible                ▲
+//!   └─────────────────────▶ Suspect ────────┘ confirmed   (rejected: back to Quiet, playout resumes)
+//! ```
+//!
+//! [`Call::handle`] takes one event, with the time and the gates as arguments; drain [`Call::poll_action`]
+//! behind every call of it. [`Call::poll_timeout`] says when to come back with [`Event::Timeout`]; coming
+//! early is harmless. Nothing here waits, reads a clock or does I/O.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use crate::admission::{Admit, Cancelled, OwnerId};
+use crate::dialogue::{Item, ItemBody, ItemStatus};
+use crate::id::{CallId, ClassId, Generation, ItemId, ResponseId, RunId, TenantId, TurnId};
+use crate::leg::{FromCaller, HangUp, Settings, ToCaller, TurnDetection};
+use crate::time::{Timestamp, ms};
+use crate::turn::history::History;
+use crate::turn::speech::SpeechTracker;
+
+mod answer;
+mod ear;
+mod event;
+mod fallback;
+mod floor;
+mod profile;
+mod requests;
+mod runs;
+mod side;
+mod state;
+mod timers;
+mod tools;
+pub mod trace;
+
+pub use event::{Action, Event, Timer};
+pub use fallback::{Cause, Choose, Said};
+pub use profile::Profile;
+use state::{Ear, Floor, Owed, Side};
+
+/// Who is calling: fixed when the call begins.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The call.
+    pub call: CallId,
+    /// Who pays.
+    pub tenant: TenantId,
+    /// Its workload class.
+    pub class: ClassId,
+    /// The first part of the names of the items this call makes.
+    pub item_prefix: String,
+}
+
+impl Identity {
+    /// The owners this call is at the gates: the conversation, and the answers beside it.
+    pub fn owners(&self) -> [OwnerId; 2] {
+        [OwnerId(self.call.0 * 2), OwnerId(self.call.0 * 2 + 1)]
+    }
+}
+
+/// One live conversation.
+#[derive(Debug)]
+pub struct Call {
+    identity: Identity,
+    profile: std::sync::Arc<Profile>,
+    settings: Settings,
+    began: Timestamp,
+    generation: Generation,
+    floor: Floor,
+    ear: Ear,
+    history: History,
+    speech: SpeechTracker,
+    /// When the caller's sound last came, and how far it reaches.
+    last_sound: Timestamp,
+    sound_at: Duration,
+    /// When somebody was last heard: the idle time counts from here.
+    last_activity: Timestamp,
+    owed: BTreeMap<RunId, Owed>,
+    sides: BTreeMap<ResponseId, Side>,
+    /// Tools of answers that lost the floor, with the model's name for each call.
+    orphans: BTreeMap<RunId, String>,
+    counters: Counters,
+    actions: VecDeque<Action>,
+    late_outputs: u64,
+}
+
+/// The last numbers given out.
+#[derive(Debug, Default)]
+struct Counters {
+    turn: u32,
+    utterance: u32,
+    run: u32,
+    response: u32,
+    item: u32,
+    decode: u32,
+}
+
+impl Call {
+    /// A call whose leg is not ready yet; its slot is held by whoever made it.
+    pub fn new(
+        now: Timestamp,
+        identity: Identity,
+        profile: std::sync::Arc<Profile>,
+        settings: Settings,
+    ) -> Call {
+        let threshold = threshold_of(&settings);
+        Call {
+            identity,
+            profile,
+            settings,
+            began: now,
+            generation: Generation(0),
+            floor: Floor::Ringing,
+            ear: Ear::Quiet,
+            history: History::default(),
+            speech: SpeechTracker::new(threshold),
+            last_sound: now,
+            sound_at: Duration::ZERO,
+            last_activity: now,
+            owed: BTreeMap::new(),
+            sides: BTreeMap::new(),
+            orphans: BTreeMap::new(),
+            counters: Counters::default(),
+            actions: VecDeque::new(),
+            late_outputs: 0,
+        }
+    }
+
+    /// Takes one event. Drain [`Call::poll_action`] afterwards.
+    pub fn handle(&mut self, now: Timestamp, admit: &mut dyn Admit, event: Event) {
+        match event {
+            Event::Connected => self.on_connected(now, admit),
+            Event::Caller(said) => self.on_caller(now, admit, said),
+            Event::Commit { buffered, at, tag } => self.on_commit(now, admit, buffered, at, tag),
+            Event::Speech { probability, span, at } => {
+                self.sound_at = at;
+                self.last_sound = now;
+                self.on_speech(now, admit, probability, span);
+            }
+            Event::Recognised { run, seq, is_final, transcript } => {
+                self.on_recognised(now, admit, run, seq, is_final, transcript);
+            }
+            Event::TurnJudged { utterance, seq, probability } => {
+                self.on_turn_judged(now, admit, utterance, seq, probability);
+            }
+            Event::Wrote { run, text } => self.on_wrote(now, admit, run, &text),
+            Event::Wanted { run, call } => self.on_wanted(run, call),
+            Event::Finished { run, finish, usage } => {
+                self.on_finished(now, admit, run, finish, usage);
+            }
+            Event::Sounded { run, phrase, samples } => {
+                self.on_sounded(now, admit, run, phrase, &samples);
+            }
+            Event::PhraseSounded { run, phrase, words } => {
+                self.on_phrase_sounded(run, phrase, words);
+            }
+            Event::ToolReturned { run, outcome } => {
+                self.on_tool_returned(now, admit, run, outcome);
+            }
+            Event::Ended { run, proof, fault } => self.on_ended(now, admit, run, proof, fault),
+            Event::Granted(lease) => self.on_granted(now, admit, lease),
+            Event::WaitEnded { offer, stage, terminal } => {
+                self.on_wait_ended(now, admit, offer, stage, terminal);
+            }
+            Event::Timeout => self.on_timeout(now, admit),
+            Event::Drain => self.on_drain(now, admit),
+        }
+    }
+
+    /// The next thing to do.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The call has ended and owes nothing any more.
+    pub fn is_over(&self) -> bool {
+        matches!(self.floor, Floor::Ended { .. }) && self.owed.is_empty()
+    }
+
+    /// The call has ended; what it owes is still being given back.
+    pub fn has_ended(&self) -> Option<HangUp> {
+        match self.floor {
+            Floor::Ended { why } => Some(why),
+            Floor::Ringing
+            | Floor::Listening { .. }
+            | Floor::Thinking(_)
+            | Floor::Speaking(_)
+            | Floor::PlayingOut(_)
+            | Floor::FallingBack(_) => None,
+        }
+    }
+
+    /// An utterance is being heard or its words are awaited: its sound is still needed.
+    pub fn is_hearing(&self) -> bool {
+        !matches!(self.ear, Ear::Quiet)
+    }
+
+    /// The generation that has the floor.
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// The turn committed last; 0 before the first.
+    pub fn turn(&self) -> TurnId {
+        TurnId(self.counters.turn)
+    }
+
+    /// How often output of an old generation was suppressed.
+    pub fn late_outputs(&self) -> u64 {
+        self.late_outputs
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The states' names, for records and pages.
+    pub fn state_names(&self) -> (&'static str, &'static str) {
+        (self.floor.name(), self.ear.name())
+    }
+
+    fn on_connected(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        if let Floor::Ringing = self.floor {
+            self.floor = Floor::Listening { resumes: None };
+            admit.rotate(now, self.owner(), self.generation, Cancelled::Superseded);
+            admit.rotate(now, self.side_owner(), self.generation, Cancelled::Superseded);
+            self.last_activity = now;
+        }
+    }
+
+    fn on_caller(&mut self, now: Timestamp, admit: &mut dyn Admit, said: FromCaller) {
+        if let Floor::Ringing | Floor::Ended { .. } = self.floor {
+            return;
+        }
+        match said {
+            // Sound reaches the call as [`Event::Speech`], commits as [`Event::Commit`].
+            FromCaller::Audio(_) | FromCaller::CommitAudio { .. } => {}
+            FromCaller::Configure(settings) => self.on_configure(*settings),
+            FromCaller::ClearAudio => self.on_clear_audio(now, admit),
+            FromCaller::AddItem { item, after, tag } => self.on_add_item(item, &after, tag),
+            FromCaller::DeleteItem { item, tag } => self.on_delete_item(item, tag),
+            FromCaller::RetrieveItem { item, tag } => self.on_retrieve_item(&item, tag),
+            FromCaller::Truncate { item, played, tag } => {
+                self.on_truncate(now, item, played, tag);
+            }
+            FromCaller::Respond { request, tag } => self.on_respond(now, admit, request, tag),
+            FromCaller::Cancel { response, tag } => self.on_cancel(now, admit, response, tag),
+            FromCaller::Heard { item, played } => self.on_heard(now, &item, played),
+            FromCaller::Dtmf(_) => self.last_activity = now,
+            FromCaller::Gone { how } => self.on_gone(now, admit, how),
+        }
+    }
+
+    fn on_configure(&mut self, settings: Settings) {
+        self.speech.set_threshold(threshold_of(&settings));
+        self.settings = settings;
+    }
+
+    fn on_gone(&mut self, now: Timestamp, admit: &mut dyn Admit, how: &'static str) {
+        let why = if how == "protocol" { HangUp::Misbehaved } else { HangUp::CallerGone };
+        self.end(now, admit, why);
+    }
+
+    fn on_drain(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        self.end(now, admit, HangUp::Drained);
+    }
+
+    // === names ===
+
+    fn owner(&self) -> OwnerId {
+        self.identity.owners()[0]
+    }
+
+    fn side_owner(&self) -> OwnerId {
+        self.identity.owners()[1]
+    }
+
+    fn next_run(&mut self) -> RunId {
+        self.counters.run += 1;
+        RunId(self.counters.run)
+    }
+
+    fn next_item(&mut self) -> ItemId {
+        self.counters.item += 1;
+        ItemId::new(&format!("{}{:03}", self.identity.item_prefix, self.counters.item))
+    }
+
+    fn next_response(&mut self) -> ResponseId {
+        self.counters.response += 1;
+        ResponseId(self.counters.response)
+    }
+
+    // === small things everybody needs ===
+
+    fn act(&mut self, action: Action) {
+        self.actions.push_back(action);
+    }
+
+    fn tell(&mut self, what: ToCaller) {
+        self.act(Action::Tell(what));
+    }
+
+    /// Puts an item of our own at the end of the conversation; its name is new by construction.
+    fn append(&mut self, id: &ItemId, body: ItemBody, status: ItemStatus) -> Option<ItemId> {
+        let item = Item { id: id.clone(), body, status };
+        self.history.add(item, &crate::leg::Place::End).ok().flatten()
+    }
+
+    /// A running answer is stopped by the caller's speech.
+    fn interrupts(&self) -> bool {
+        match self.settings.turn_detection {
+            TurnDetection::Manual => false,
+            TurnDetection::Server(turns) => turns.interrupt_response,
+        }
+    }
+
+    /// The caller has the floor or may be about to take it: what is ready waits.
+    fn caller_speaks(&self) -> bool {
+        match self.ear {
+            Ear::Quiet => false,
+            Ear::Suspect(_) | Ear::Hearing(_) | Ear::Settling { .. } => self.interrupts(),
+        }
+    }
+}
+
+fn threshold_of(settings: &Settings) -> f32 {
+    match settings.turn_detection {
+        TurnDetection::Manual => 0.5,
+        TurnDetection::Server(turns) => turns.threshold,
+    }
+}
+
+/// The longest an utterance's words may take once it has ended.
+const FINAL_WORDS_MAX: Duration = ms(3_000);
+/// Rounds of tools one answer may take.
+const TOOL_ROUNDS_MAX: u32 = 8;
+/// Tools one round may ask for.
+const TOOL_FAN_OUT_MAX: usize = 8;
+/// Answers in text that may run beside the conversation.
+const SIDES_MAX: usize = 4;
+/// Without sound for this long in mid-speech the caller is taken to be silent (B23).
+const AUDIO_GAP: Duration = ms(300);

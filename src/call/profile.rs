@@ -1,0 +1,47 @@
+//! What a call is told about its agent and its surroundings when it begins. Immutable.
+
+use std::time::Duration;
+
+use super::fallback::Choose;
+use crate::id::Stage;
+use crate::turn::bargein::BargeIn;
+
+/// The agent that answers, and the times it keeps.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// The agent's name in the configuration.
+    pub agent: String,
+    /// Its language (BCP 47).
+    pub language: String,
+    /// End of speech to first audible answer.
+    pub budget: Duration,
+    /// Part of the budget kept back for the fallback's prompt.
+    pub fallback_start: Duration,
+    /// How far ahead of the far end's playing we send.
+    pub lead: Duration,
+    /// The barge-in policy.
+    pub barge_in: BargeIn,
+    /// There is an end-of-turn model.
+    pub judges_turns: bool,
+    /// The recogniser can be asked while the caller still speaks.
+    pub partials: bool,
+    /// Names of the tools, by [`crate::id::ToolId`].
+    pub tool_names: Vec<String>,
+    /// What is said when work is refused, late or failed.
+    pub fallback: std::sync::Arc<dyn Choose>,
+    /// The longest a call may last.
+    pub call_max: Duration,
+}
+
+impl Profile {
+    /// The gate's name as the API, the events and the metrics write it.
+    pub fn gate_name(&self, stage: Stage) -> String {
+        match stage {
+            Stage::Tool(tool) => {
+                let name = self.tool_names.get(usize::from(tool.0));
+                format!("tool:{}", name.map_or("?", String::as_str))
+            }
+            other => other.kind().to_owned(),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What a protocol client asks for: items, answers, cancels, truncation.
+
+use std::time::Duration;
+
+use super::Call;
+use super::state::{Ear, Floor, Then};
+use crate::admission::{Admit, Cancelled};
+use crate::dialogue::{Item, ItemBody, ItemStatus};
+use crate::id::{ItemId, ResponseId, TurnId};
+use crate::leg::{Place, ResponseEnd, ResponseRequest, Tag, ToCaller};
+use crate::time::Timestamp;
+use crate::turn::history::Wrong;
+
+impl Call {
+    pub(super) fn on_add_item(&mut self, mut item: Item, after: &Place, tag: Tag) {
+        if let ItemBody::FunctionOutput { call_id, .. } = &item.body
+            && !self.history.awaits_output(call_id)
+        {
+            let message = format!("Tool call ID '{call_id}' not found in conversation.");
+            let code = "invalid_tool_call_id";
+            let param = Some("item.call_id");
+            return self.tell(ToCaller::Rejected { code, message, param, tag });
+        }
+        item.status = ItemStatus::Completed;
+        match self.history.add(item.clone(), after) {
+            Ok(after) => self.tell(ToCaller::ItemAdded { item, after }),
+            Err(wrong) => self.reject_item(wrong, &item.id, after, tag),
+        }
+    }
+
+    fn reject_item(&mut self, wrong: Wrong, id: &ItemId, after: &Place, tag: Tag) {
+        let (code, param, message) = match (wrong, after) {
+            (Wrong::Unknown, Place::After(previous)) => (
+                "item_create_invalid_previous_item_id",
+                "previous_item_id",
+                format!("Item with ID '{previous}' does not exist; nothing was added."),
+            ),
+            _ => (
+                "item_create_duplicate_item_id",
+                "item.id",
+                format!("An item with ID '{id}' already exists in the conversation."),
+            ),
+        };
+        self.tell(ToCaller::Rejected { code, message, param: Some(param), tag });
+    }
+
+    pub(super) fn on_delete_item(&mut self, item: ItemId, tag: Tag) {
+        match self.history.remove(&item) {
+            Ok(()) => self.tell(ToCaller::Deleted { item }),
+            Err(_) => self.reject_unknown("item_delete_invalid_item_id", &item, tag),
+        }
+    }
+
+    pub(super) fn on_retrieve_item(&mut self, item: &ItemId, tag: Tag) {
+        match self.history.get(item).cloned() {
+            Some(item) => self.tell(ToCaller::Retrieved(item)),
+            None => self.reject_unknown("item_retrieve_invalid_item_id", item, tag),
+        }
+    }
+
+    fn reject_unknown(&mut self, code: &'static str, item: &ItemId, tag: Tag) {
+        let message = format!("Item with ID '{item}' does not exist in the conversation.");
+        self.tell(ToCaller::Rejected { code, message, param: Some("item_id"), tag });
+    }
+
+    pub(super) fn on_truncate(&mut self, now: Timestamp, item: ItemId, played: Duration, tag: Tag) {
+        self.on_heard(now, &item, played);
+        match self.history.truncate(&item, played) {
+            Ok(_) => self.tell(ToCaller::Truncated { item, played }),
+            Err(Wrong::NotSpoken) => {
+                let message = "Only model output audio messages can be truncated.".to_owned();
+                let (code, param) = ("invalid_value", Some("item_id"));
+                self.tell(ToCaller::Rejected { code, message, param, tag });
+            }
+            Err(Wrong::Unknown | Wrong::Duplicate) => {
+                self.reject_unknown("item_truncate_invalid_item_id", &item, tag);
+            }
+        }
+    }
+
+    /// The far end reports how much of what sounds it has played.
+    pub(super) fn on_heard(&mut self, now: Timestamp, item: &ItemId, played: Duration) {
+        if let Some((sounding, playout)) = self.floor.playout()
+            && sounding == item
+        {
+            playout.report(now, played);
+        }
+    }
+
+    pub(super) fn on_respond(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        request: Box<ResponseRequest>,
+        tag: Tag,
+    ) {
+        if self.settings.transcription_only {
+            let message = "A transcription session makes no responses.".to_owned();
+            let code = "invalid_request";
+            return self.tell(ToCaller::Rejected { code, message, param: None, tag });
+        }
+        if request.out_of_band {
+            return self.respond_beside(now, admit, *request, tag);
+        }
+        if let Some(response) = self.active_response() {
+            return self.reject_second(response, tag);
+        }
+        if let Ear::Settling { then, .. } = &mut self.ear {
+            // The words this asks about are still being recognised.
+            *then = Then::Respond(request, tag);
+            return;
+        }
+        let resumes = match self.floor {
+            Floor::Listening { resumes } => resumes,
+            Floor::PlayingOut(ref tail) => tail.resumes,
+            Floor::Ringing
+            | Floor::Thinking(_)
+            | Floor::Speaking(_)
+            | Floor::FallingBack(_)
+            | Floor::Ended { .. } => None,
+        };
+        let turn = match resumes {
+            Some(turn) => {
+                self.drop_answer(now, ResponseEnd::TurnDetected);
+                turn
+            }
+            None => self.turn_for_request(now, admit),
+        };
+        self.start_answer(now, admit, turn, now, *request);
+    }
+
+    /// A client's request is a turn of its own, unless the words it asks about were committed just now
+    /// and nothing has answered them.
+    fn turn_for_request(&mut self, now: Timestamp, admit: &mut dyn Admit) -> TurnId {
+        self.commit_turn(now, admit)
+    }
+
+    fn active_response(&self) -> Option<ResponseId> {
+        match &self.floor {
+            Floor::Thinking(answer) | Floor::Speaking(answer) => Some(answer.response),
+            Floor::FallingBack(prompt) => prompt.response.map(|(response, _)| response),
+            Floor::Ringing
+            | Floor::Listening { .. }
+            | Floor::PlayingOut(_)
+            | Floor::Ended { .. } => None,
+        }
+    }
+
+    fn reject_second(&mut self, response: ResponseId, tag: Tag) {
+        // The transport puts its own name of the response in place of ours.
+        let message = format!(
+            "Conversation already has an active response in progress: {response}. Wait until the \
+             response is finished before creating a new one."
+        );
+        let code = "conversation_already_has_active_response";
+        self.tell(ToCaller::Rejected { code, message, param: None, tag });
+    }
+
+    pub(super) fn on_cancel(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        response: Option<ResponseId>,
+        tag: Tag,
+    ) {
+        if let Some(response) = response
+            && self.cancel_side(now, admit, response)
+        {
+            return;
+        }
+        let active = self.active_response();
+        if active.is_none() || response.is_some_and(|response| active != Some(response)) {
+            let message = "Cancellation failed: no active response found".to_owned();
+            let code = "response_cancel_not_active";
+            return self.tell(ToCaller::Rejected { code, message, param: None, tag });
+        }
+        self.orphan_tools();
+        self.fence(now, admit, Cancelled::Client);
+        let sounding = self
+            .floor
+            .playout()
+            .filter(|(_, playout)| playout.has_sent())
+            .map(|(item, playout)| (item.clone(), playout.heard(now)));
+        self.drop_answer(now, ResponseEnd::ClientCancelled);
+        if let Some((item, played)) = sounding {
+            self.clear_far_end(item, played);
+        }
+        self.last_activity = now;
+    }
+}

@@ -1,0 +1,301 @@
+//! Work under way: offers, leases owed, starts, cancels, ends. Every unit goes through here and back.
+
+use std::time::Duration;
+
+use super::state::{Floor, Model, Owed, Recognition, Turn, Voice};
+use super::{Action, Call};
+use crate::admission::{
+    Admit, Answer as Verdict, Cancelled, Lease, Offer, OfferId, RefusalReason, Release, Terminal,
+};
+use crate::evidence::{Evidence, Unknown};
+use crate::fault::Fault;
+use crate::id::{RunId, Stage, TurnId};
+use crate::leg::{AdmissionNote, HangUp, ToCaller};
+use crate::time::Timestamp;
+
+impl Call {
+    /// Offers work of this call to a stage's gate.
+    pub(super) fn offer(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        stage: Stage,
+        born: Timestamp,
+        turn: Option<Turn>,
+    ) -> Verdict {
+        // Answers beside the conversation keep an order of births of their own and never rotate.
+        let beside = stage.rotates() && turn.is_none();
+        let owner = if beside { self.side_owner() } else { self.owner() };
+        let rotates = stage.rotates() && !beside;
+        let generation = if rotates { self.generation } else { crate::id::Generation(0) };
+        let offer = Offer {
+            id: admit.name_offer(),
+            owner,
+            generation,
+            born,
+            deadline: born + self.patience(admit, stage, turn),
+            tenant: self.identity.tenant,
+            class: self.identity.class,
+            cost: 1,
+            bytes: 0,
+            retry_of: None,
+            supersedes: None,
+        };
+        let verdict = admit.ask(now, stage, offer);
+        let (name, reason) = match &verdict {
+            Verdict::Admitted(_) => ("admitted", ""),
+            Verdict::Queued(_) => ("queued", ""),
+            Verdict::Refused(refusal) => labels(refusal.reason),
+        };
+        self.note(stage, name, reason, turn.map(|turn| turn.id));
+        verdict
+    }
+
+    /// How long an offer may wait: what the gate allows, and for a turn that must become audible no
+    /// longer than the budget less the fallback's own start (DESIGN section 3, *Ages*).
+    fn patience(&self, admit: &dyn Admit, stage: Stage, turn: Option<Turn>) -> Duration {
+        let most = admit.max_wait(stage);
+        match turn.and_then(|turn| turn.audible_by) {
+            Some(_) => most.min(self.profile.budget.saturating_sub(self.profile.fallback_start)),
+            None => most,
+        }
+    }
+
+    /// Tells a client that asked for it what a gate decided.
+    pub(super) fn note(
+        &mut self,
+        stage: Stage,
+        disposition: &'static str,
+        reason: &'static str,
+        turn: Option<TurnId>,
+    ) {
+        let gate = self.profile.gate_name(stage);
+        let generation = self.generation;
+        self.tell(ToCaller::Admission(AdmissionNote {
+            gate,
+            disposition,
+            reason,
+            turn,
+            generation,
+        }));
+    }
+
+    /// Begins a run under a lease (or under none, for what needs no unit).
+    pub(super) fn owe(
+        &mut self,
+        stage: Stage,
+        lease: Option<Lease>,
+        turn: Option<TurnId>,
+    ) -> RunId {
+        let run = self.next_run();
+        let generation = self.generation;
+        let owed = Owed { lease, stage, generation, turn, effect: None, cancelled: None };
+        self.owed.insert(run, owed);
+        run
+    }
+
+    /// Asks a run to stop. Its unit stays owed until its end is proven.
+    pub(super) fn cancel_run(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        run: RunId,
+        why: Cancelled,
+    ) {
+        let Some(owed) = self.owed.get_mut(&run) else { return };
+        if owed.cancelled.is_some() {
+            return;
+        }
+        owed.cancelled = Some(why);
+        if let Some(lease) = &owed.lease {
+            admit.cancel(now, lease, why);
+        }
+        self.act(Action::Cancel { run });
+    }
+
+    pub(super) fn on_ended(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        run: RunId,
+        proof: Result<Evidence, Unknown>,
+        fault: Option<Fault>,
+    ) {
+        let Some(owed) = self.owed.remove(&run) else { return };
+        self.settle(now, admit, owed, proof, fault.is_some());
+        if self.has_ended().is_none() {
+            self.on_run_over(now, admit, run, fault);
+        }
+    }
+
+    fn settle(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        owed: Owed,
+        proof: Result<Evidence, Unknown>,
+        failed: bool,
+    ) {
+        let Some(lease) = owed.lease else { return };
+        let release = match proof {
+            Ok(evidence) if failed && owed.cancelled.is_none() => Release::Failed(evidence),
+            Ok(evidence) => Release::Completed(evidence),
+            Err(unknown) => Release::Unknown(unknown),
+        };
+        let _ = admit.settle(now, lease, release);
+        let (name, reason) = match (release, owed.cancelled) {
+            (Release::Unknown(unknown), _) => ("quarantined", unknown.label()),
+            (Release::Completed(evidence) | Release::Failed(evidence), Some(_)) => {
+                ("cancelled", evidence.label())
+            }
+            (Release::Completed(evidence), None) => ("completed", evidence.label()),
+            (Release::Failed(evidence), None) => ("failed", evidence.label()),
+        };
+        self.note(owed.stage, name, reason, owed.turn);
+    }
+
+    /// A grant that nobody awaits any more goes straight back.
+    pub(super) fn on_granted(&mut self, now: Timestamp, admit: &mut dyn Admit, lease: Lease) {
+        let stage = lease.stage;
+        let lease = match self.has_ended() {
+            Some(_) => Some(lease),
+            None => self.start_granted(now, lease),
+        };
+        if let Some(lease) = lease {
+            let _ = admit.settle(now, lease, Release::Completed(Evidence::NeverStarted));
+            self.note(stage, "cancelled", Evidence::NeverStarted.label(), None);
+        }
+    }
+
+    /// Starts what waited for this unit; gives the lease back when nothing did.
+    fn start_granted(&mut self, now: Timestamp, lease: Lease) -> Option<Lease> {
+        match lease.stage {
+            Stage::Recognition => self.grant_recognition(now, lease),
+            Stage::Model => self.grant_model(lease),
+            Stage::Synthesis => self.grant_voice(lease),
+            Stage::Tool(_) => self.grant_tool(lease),
+            Stage::Call | Stage::Callback | Stage::Handoff => Some(lease),
+        }
+    }
+
+    pub(super) fn on_wait_ended(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        offer: OfferId,
+        stage: Stage,
+        terminal: Terminal,
+    ) {
+        let (name, reason) = terminal_labels(terminal);
+        self.note(stage, name, reason, None);
+        if self.has_ended().is_some() {
+            return;
+        }
+        match stage {
+            Stage::Recognition => self.recognition_wait_ended(now, admit, offer),
+            Stage::Model => self.model_wait_ended(now, admit, offer),
+            Stage::Synthesis => self.voice_wait_ended(now, admit, offer),
+            Stage::Tool(_) => self.tool_wait_ended(now, admit, offer),
+            Stage::Call | Stage::Callback | Stage::Handoff => {}
+        }
+    }
+
+    /// Ends the call: one way, idempotent. What is owed is cancelled and awaited.
+    pub(super) fn end(&mut self, now: Timestamp, admit: &mut dyn Admit, why: HangUp) {
+        if self.has_ended().is_some() {
+            return;
+        }
+        self.settle_heard(now);
+        self.withdraw_recognition(now, admit, Cancelled::HangUp);
+        self.ear = super::state::Ear::Quiet;
+        self.fence(now, admit, Cancelled::HangUp);
+        let rest: Vec<RunId> = self.owed.keys().copied().collect();
+        for run in rest {
+            self.cancel_run(now, admit, run, Cancelled::HangUp);
+        }
+        self.sides.clear();
+        self.floor = Floor::Ended { why };
+        self.tell(ToCaller::HangUp { why });
+    }
+
+    /// The generation rotates: everything running for the old one loses its authority at once and is
+    /// asked to stop; what waited is gone. A tool that must finish goes on, unheard.
+    pub(super) fn fence(&mut self, now: Timestamp, admit: &mut dyn Admit, why: Cancelled) {
+        let from = self.generation;
+        self.generation = from.next();
+        self.act(Action::Fence { from, to: self.generation, why: cancelled_label(why) });
+        admit.rotate(now, self.owner(), self.generation, why);
+        let runs: Vec<RunId> = self
+            .owed
+            .iter()
+            .filter(|(_, owed)| owed.generation == from && self.stops_at_fence(owed))
+            .map(|(run, _)| *run)
+            .collect();
+        for run in runs {
+            if !self.is_side_run(run) {
+                self.cancel_run(now, admit, run, why);
+            }
+        }
+    }
+
+    /// The unit a run holds, by the name of the offer it was granted for.
+    pub fn lease_of(&self, run: RunId) -> Option<(Stage, OfferId)> {
+        let lease = self.owed.get(&run)?.lease.as_ref()?;
+        Some((lease.stage, lease.offer))
+    }
+
+    /// Counts output that came for a generation which has lost the floor.
+    pub(super) fn late(&mut self, run: RunId, stage: &'static str) {
+        let Some(owed) = self.owed.get(&run) else { return };
+        let generation = owed.generation;
+        self.late_outputs += 1;
+        self.tell(ToCaller::LateOutput { stage, generation });
+    }
+}
+
+impl Recognition {
+    /// It waits with this offer.
+    pub fn awaits(&self, offer: OfferId) -> bool {
+        matches!(self, Recognition::Waiting(ticket) if ticket.offer == offer)
+    }
+}
+
+impl Model {
+    /// It waits with this offer.
+    pub fn awaits(&self, offer: OfferId) -> bool {
+        matches!(self, Model::Waiting(ticket) if ticket.offer == offer)
+    }
+
+    /// It writes in this run.
+    pub fn is_run(&self, run: RunId) -> bool {
+        matches!(self, Model::Writing(own) if *own == run)
+    }
+}
+
+impl Voice {
+    /// It waits with this offer.
+    pub fn awaits(&self, offer: OfferId) -> bool {
+        matches!(self, Voice::Waiting(ticket, _) if ticket.offer == offer)
+    }
+
+    /// It is this run.
+    pub fn is_run(&self, run: RunId) -> bool {
+        matches!(self, Voice::Open(own) | Voice::Closing(own) if *own == run)
+    }
+}
+
+/// Disposition and finer reason of a refusal, as events and metrics write them.
+fn labels(reason: RefusalReason) -> (&'static str, &'static str) {
+    let row = reason.disposition();
+    (row.label, row.reason)
+}
+
+fn terminal_labels(terminal: Terminal) -> (&'static str, &'static str) {
+    let row = terminal.disposition();
+    (row.label, row.reason)
+}
+
+/// A cancellation's label.
+fn cancelled_label(why: Cancelled) -> &'static str {
+    Terminal::Cancelled(why).disposition().reason
+}

@@ -1,0 +1,338 @@
+//! Where a call can be, and what it holds there: a state owns its data.
+
+use std::time::Duration;
+
+use super::fallback::Cause;
+use crate::admission::{Cancelled, Lease, Refusal, Ticket};
+use crate::dialogue::{Effect, Finish, ToolCall, Transcript, Usage};
+use crate::fault::Fault;
+use crate::id::{Generation, ItemId, ResponseId, RunId, Stage, TurnId, UtteranceId};
+use crate::leg::{HangUp, Modality, ResponseRequest, Tag};
+use crate::time::Timestamp;
+use crate::turn::phrase::Phraser;
+use crate::turn::playout::Playout;
+
+/// Who speaks.
+#[derive(Debug)]
+pub(super) enum Floor {
+    /// The leg is not ready.
+    Ringing,
+    /// The caller may speak; `resumes` is the turn that waits for the client's function outputs.
+    Listening {
+        /// The turn that the next `response.create` goes on with.
+        resumes: Option<TurnId>,
+    },
+    /// An answer is being made and nothing of it was sent.
+    Thinking(Box<Answer>),
+    /// An answer is being heard.
+    Speaking(Box<Answer>),
+    /// All of an answer was sent, its last part is still heard.
+    PlayingOut(Box<Tail>),
+    /// A prompt is being heard in place of an answer.
+    FallingBack(Box<Consolation>),
+    /// Over; leases may still be owed.
+    Ended {
+        /// Why.
+        why: HangUp,
+    },
+}
+
+/// What the caller is doing.
+#[derive(Debug)]
+pub(super) enum Ear {
+    /// Not speaking.
+    Quiet,
+    /// Speaking while the agent is audible; our sending is paused, nothing was announced.
+    Suspect(Box<Utterance>),
+    /// Speaking.
+    Hearing(Box<Utterance>),
+    /// Has finished; the words are not known yet.
+    Settling {
+        /// What was said.
+        utterance: Box<Utterance>,
+        /// The words must be known by then.
+        by: Timestamp,
+        /// What follows.
+        then: Then,
+    },
+}
+
+/// What follows when an utterance's words are known.
+#[derive(Debug)]
+pub(super) enum Then {
+    /// Nothing by ourselves.
+    Nothing,
+    /// An answer by ourselves.
+    Answer,
+    /// The answer the client asked for meanwhile.
+    Respond(Box<ResponseRequest>, Tag),
+}
+
+/// One stretch of the caller's speech.
+#[derive(Debug)]
+pub(super) struct Utterance {
+    pub id: UtteranceId,
+    /// The user item it becomes.
+    pub item: ItemId,
+    /// Position of its start in the caller's sound, prefix included.
+    pub from: Duration,
+    /// When the last speech was heard.
+    pub last_speech: Timestamp,
+    /// Position behind the last speech.
+    pub last_speech_at: Duration,
+    pub recognition: Recognition,
+    /// The newest words, from a partial.
+    pub partial: Option<String>,
+    /// When to ask for the next partial.
+    pub partial_due: Timestamp,
+    /// The present pause, if the caller pauses.
+    pub pause: Option<Pause>,
+}
+
+/// A pause in an utterance, and what is known of the words before it.
+#[derive(Debug)]
+pub(super) struct Pause {
+    /// Names the final request that was made for it.
+    pub seq: u32,
+    /// The answer.
+    pub words: Option<Transcript>,
+    /// The end-of-turn model's answer.
+    pub judged: Option<f32>,
+}
+
+/// The recogniser of one utterance.
+#[derive(Debug)]
+pub(super) enum Recognition {
+    /// Waits for a unit.
+    Waiting(Ticket),
+    /// Listens.
+    Open(RunId),
+    /// Its gate said no.
+    Refused(Refusal),
+    /// It waited too long.
+    Expired,
+    /// It failed.
+    Failed(Fault),
+}
+
+/// The turn an answer belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub id: TurnId,
+    /// end of the caller's speech, or the arrival of the request.
+    pub born: Timestamp,
+    /// Something must be audible by then; `None` once something was, and for answers in text.
+    pub audible_by: Option<Timestamp>,
+}
+
+/// One answer in the making.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub response: ResponseId,
+    pub turn: Turn,
+    pub request: ResponseRequest,
+    pub modality: Modality,
+    pub item: ItemId,
+    /// The message's events have begun.
+    pub opened: bool,
+    pub model: Model,
+    pub voice: Voice,
+    pub phraser: Phraser,
+    pub phrases: u32,
+    /// All words so far, in all rounds.
+    pub written: String,
+    /// Words sent to the caller's end as text.
+    pub told: String,
+    /// Tool calls of the present round.
+    pub calls: Vec<ToolUse>,
+    pub rounds: u32,
+    pub usage: Usage,
+    pub playout: Playout,
+}
+
+/// The model's part of an answer.
+#[derive(Debug)]
+pub(super) enum Model {
+    /// Waits for a unit.
+    Waiting(Ticket),
+    /// Writes.
+    Writing(RunId),
+    /// Has stopped writing.
+    Done(Finish),
+}
+
+/// The synthesiser's part of an answer.
+#[derive(Debug)]
+pub(super) enum Voice {
+    /// Nothing to say yet.
+    Unasked,
+    /// Waits for a unit; these phrases wait with it.
+    Waiting(Ticket, Vec<(u32, String)>),
+    /// Speaks.
+    Open(RunId),
+    /// Has been given all phrases; some sound may still come.
+    Closing(RunId),
+    /// All its sound has come.
+    Done,
+    /// The answer failed when part of it had been heard.
+    Broken(Cause),
+}
+
+/// One tool call of an answer.
+#[derive(Debug)]
+pub(super) struct ToolUse {
+    pub call: ToolCall,
+    pub state: ToolState,
+}
+
+/// Where a tool call is.
+#[derive(Debug)]
+pub(super) enum ToolState {
+    /// Not started: the model is still writing.
+    Wanted,
+    /// Waits for a unit.
+    Waiting(Ticket),
+    /// Runs.
+    Running(RunId),
+    /// Its result is in the history.
+    Returned,
+    /// The client runs it.
+    AtClient,
+}
+
+/// What still sounds of a finished answer.
+#[derive(Debug)]
+pub(super) struct Tail {
+    pub item: ItemId,
+    pub playout: Playout,
+    /// The turn waits for the client's function outputs.
+    pub resumes: Option<TurnId>,
+}
+
+/// A prompt in place of an answer.
+#[derive(Debug)]
+pub(super) struct Consolation {
+    pub prompt: String,
+    pub text: String,
+    pub item: ItemId,
+    pub run: RunId,
+    pub playout: Playout,
+    pub opened: bool,
+    /// The answer that could not be given, if it was announced to the client.
+    pub response: Option<(ResponseId, Usage)>,
+    pub turn: Option<Turn>,
+    pub then: Afterwards,
+}
+
+/// What follows a prompt.
+#[derive(Debug)]
+pub(super) enum Afterwards {
+    /// The caller may speak; the response failed with this code and sentence.
+    Listen {
+        /// Stable code.
+        code: &'static str,
+        /// What happened.
+        message: String,
+    },
+    /// The answer is still waited for.
+    Wait(Box<Answer>),
+    /// Hang up.
+    HangUp(HangUp),
+}
+
+/// A unit that a call still has to give back.
+#[derive(Debug)]
+pub(super) struct Owed {
+    pub lease: Option<Lease>,
+    pub stage: Stage,
+    pub generation: Generation,
+    pub turn: Option<TurnId>,
+    /// What a tool does to the world; `None` for everything else.
+    pub effect: Option<Effect>,
+    pub cancelled: Option<Cancelled>,
+}
+
+/// An answer in text beside the conversation (`conversation: "none"`).
+#[derive(Debug)]
+pub(super) struct Side {
+    pub item: ItemId,
+    pub model: Model,
+    pub text: String,
+    pub opened: bool,
+    pub request: ResponseRequest,
+}
+
+impl Floor {
+    /// The caller may hear the agent right now.
+    pub fn is_audible(&self) -> bool {
+        match self {
+            Floor::Speaking(_) | Floor::PlayingOut(_) => true,
+            Floor::FallingBack(prompt) => prompt.playout.has_sent(),
+            Floor::Ringing | Floor::Listening { .. } | Floor::Thinking(_) | Floor::Ended { .. } => {
+                false
+            }
+        }
+    }
+
+    /// The answer in the making, if there is one.
+    pub fn answer(&mut self) -> Option<&mut Answer> {
+        match self {
+            Floor::Thinking(answer) | Floor::Speaking(answer) => Some(answer),
+            Floor::FallingBack(prompt) => match &mut prompt.then {
+                Afterwards::Wait(answer) => Some(answer),
+                Afterwards::Listen { .. } | Afterwards::HangUp(_) => None,
+            },
+            Floor::Ringing
+            | Floor::Listening { .. }
+            | Floor::PlayingOut(_)
+            | Floor::Ended { .. } => None,
+        }
+    }
+
+    /// The sound on its way to the caller, with its item.
+    pub fn playout(&mut self) -> Option<(&ItemId, &mut Playout)> {
+        match self {
+            Floor::Thinking(answer) | Floor::Speaking(answer) => {
+                Some((&answer.item, &mut answer.playout))
+            }
+            Floor::PlayingOut(tail) => Some((&tail.item, &mut tail.playout)),
+            Floor::FallingBack(prompt) => Some((&prompt.item, &mut prompt.playout)),
+            Floor::Ringing | Floor::Listening { .. } | Floor::Ended { .. } => None,
+        }
+    }
+
+    /// The name of the state in traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Floor::Ringing => "ringing",
+            Floor::Listening { .. } => "listening",
+            Floor::Thinking(_) => "thinking",
+            Floor::Speaking(_) => "speaking",
+            Floor::PlayingOut(_) => "playing_out",
+            Floor::FallingBack(_) => "falling_back",
+            Floor::Ended { .. } => "ended",
+        }
+    }
+}
+
+impl Ear {
+    /// The utterance being heard or judged, if there is one.
+    pub fn utterance(&mut self) -> Option<&mut Utterance> {
+        match self {
+            Ear::Quiet => None,
+            Ear::Suspect(utterance) | Ear::Hearing(utterance) | Ear::Settling { utterance, .. } => {
+                Some(utterance)
+            }
+        }
+    }
+
+    /// The name of the state in traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Ear::Quiet => "quiet",
+            Ear::Suspect(_) => "suspect",
+            Ear::Hearing(_) => "hearing",
+            Ear::Settling { .. } => "settling",
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Tools of an answer: started only for the living generation, bounded, their outcomes never invented.
+
+use super::fallback::Cause;
+use super::state::{Answer, Floor, ToolState, ToolUse};
+use super::{Action, Call, TOOL_FAN_OUT_MAX, TOOL_ROUNDS_MAX};
+use crate::admission::{Admit, Answer as Verdict, Lease, OfferId};
+use crate::dialogue::{Effect, Item, ItemBody, ItemStatus, ToolCall, ToolOutcome, ToolRuns};
+use crate::fault::Fault;
+use crate::id::{ItemId, RunId, Stage, ToolId};
+use crate::leg::ToCaller;
+use crate::time::Timestamp;
+
+impl Answer {
+    /// Every tool call of this round is answered or is the client's.
+    pub fn tools_are_done(&self) -> bool {
+        self.calls
+            .iter()
+            .all(|call| matches!(call.state, ToolState::Returned | ToolState::AtClient))
+    }
+}
+
+impl Call {
+    pub(super) fn on_wanted(&mut self, run: RunId, call: ToolCall) {
+        if self.is_side_run(run) {
+            return;
+        }
+        let Some(answer) = self.floor.answer().filter(|answer| answer.model.is_run(run)) else {
+            return self.late(run, "model");
+        };
+        answer.calls.push(ToolUse { call, state: ToolState::Wanted });
+    }
+
+    /// The model has stopped writing: its tool calls begin. True when the answer waits for some of them.
+    pub(super) fn start_tools(&mut self, now: Timestamp, admit: &mut dyn Admit) -> bool {
+        let Some(answer) = self.floor.answer() else { return false };
+        let wanted = answer.calls.len();
+        let specs = answer.request.tools.clone().unwrap_or_else(|| self.settings.tools.clone());
+        for at in 0..wanted {
+            let Some(answer) = self.floor.answer() else { return false };
+            let call = answer.calls[at].call.clone();
+            let runs = specs.iter().find(|spec| spec.name == call.name).map(|spec| spec.runs);
+            let state = match runs {
+                _ if at >= TOOL_FAN_OUT_MAX => {
+                    self.record_call(&call);
+                    self.record_output(
+                        &call.call_id,
+                        "{\"error\":\"too many tools at once\"}".into(),
+                    )
+                }
+                None => {
+                    self.record_call(&call);
+                    self.record_output(
+                        &call.call_id,
+                        "{\"error\":\"there is no such tool\"}".into(),
+                    )
+                }
+                Some(ToolRuns::AtClient) => ToolState::AtClient,
+                Some(ToolRuns::Here { tool, effect }) => {
+                    self.record_call(&call);
+                    self.start_tool(now, admit, tool, effect, &call)
+                }
+            };
+            if let Some(answer) = self.floor.answer() {
+                answer.calls[at].state = state;
+            }
+        }
+        wanted > 0 && self.after_tools(now, admit)
+    }
+
+    fn start_tool(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        tool: ToolId,
+        effect: Effect,
+        call: &ToolCall,
+    ) -> ToolState {
+        let Some(turn) = self.floor.answer().map(|answer| answer.turn) else {
+            return ToolState::Returned;
+        };
+        let stage = Stage::Tool(tool);
+        match self.offer(now, admit, stage, turn.born, Some(turn)) {
+            Verdict::Admitted(lease) => {
+                ToolState::Running(self.use_tool(lease, tool, effect, call))
+            }
+            Verdict::Queued(ticket) => ToolState::Waiting(ticket),
+            Verdict::Refused(refusal) => {
+                let cause = Cause::refused(refusal);
+                let output = error_json(&format!("not run: {cause}"));
+                self.record_output(&call.call_id, output)
+            }
+        }
+    }
+
+    fn use_tool(&mut self, lease: Lease, tool: ToolId, effect: Effect, call: &ToolCall) -> RunId {
+        let turn = self.floor.answer().map(|answer| answer.turn.id);
+        let run = self.owe(Stage::Tool(tool), Some(lease), turn);
+        if let Some(owed) = self.owed.get_mut(&run) {
+            owed.effect = Some(effect);
+        }
+        let (arguments, generation) = (call.arguments.clone(), self.generation);
+        let idempotency_key =
+            format!("{}{}/{}", self.identity.item_prefix, generation, call.call_id);
+        self.act(Action::UseTool { run, tool, arguments, idempotency_key });
+        run
+    }
+
+    pub(super) fn grant_tool(&mut self, lease: Lease) -> Option<Lease> {
+        let (offer, stage) = (lease.offer, lease.stage);
+        let Stage::Tool(tool) = stage else { return Some(lease) };
+        let answer = self.floor.answer();
+        let waits =
+            |use_: &ToolUse| matches!(&use_.state, ToolState::Waiting(t) if t.offer == offer);
+        let Some(at) = answer.and_then(|answer| answer.calls.iter().position(waits)) else {
+            return Some(lease);
+        };
+        let answer = self.floor.answer()?;
+        let call = answer.calls[at].call.clone();
+        let specs = answer.request.tools.clone().unwrap_or_else(|| self.settings.tools.clone());
+        let effect = specs.iter().find_map(|spec| match spec.runs {
+            ToolRuns::Here { tool: own, effect } if own == tool => Some(effect),
+            ToolRuns::Here { .. } | ToolRuns::AtClient => None,
+        });
+        let run = self.use_tool(lease, tool, effect.unwrap_or(Effect::MustFinish), &call);
+        if let Some(answer) = self.floor.answer() {
+            answer.calls[at].state = ToolState::Running(run);
+        }
+        None
+    }
+
+    pub(super) fn tool_wait_ended(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        offer: OfferId,
+    ) {
+        let waits =
+            |use_: &ToolUse| matches!(&use_.state, ToolState::Waiting(t) if t.offer == offer);
+        let Some(answer) = self.floor.answer() else { return };
+        let Some(at) = answer.calls.iter().position(waits) else { return };
+        let call_id = answer.calls[at].call.call_id.clone();
+        let output = error_json("not run: it waited too long for a free unit");
+        let state = self.record_output(&call_id, output);
+        if let Some(answer) = self.floor.answer() {
+            answer.calls[at].state = state;
+        }
+        self.after_tools(now, admit);
+    }
+
+    pub(super) fn on_tool_returned(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        run: RunId,
+        outcome: ToolOutcome,
+    ) {
+        let is_run = |use_: &ToolUse| matches!(use_.state, ToolState::Running(own) if own == run);
+        let found = self.floor.answer().and_then(|answer| {
+            let at = answer.calls.iter().position(is_run)?;
+            Some((at, answer.calls[at].call.call_id.clone()))
+        });
+        let Some((at, call_id)) = found else { return self.late_tool(run, &outcome) };
+        let state = self.record_output(&call_id, output_of(&outcome));
+        if let Some(answer) = self.floor.answer() {
+            answer.calls[at].state = state;
+        }
+        self.after_tools(now, admit);
+    }
+
+    /// A tool of an old generation returned: its outcome is in the next turn's history and speaks for
+    /// nobody.
+    fn late_tool(&mut self, run: RunId, outcome: &ToolOutcome) {
+        self.late(run, "tool");
+        if let Some(call_id) = self.orphans.remove(&run) {
+            let _ = self.record_output(&call_id, output_of(outcome));
+        }
+    }
+
+    /// A tool's run ended without an outcome: nobody can say whether it took effect.
+    pub(super) fn tool_run_over(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        run: RunId,
+        fault: Option<&Fault>,
+    ) {
+        let is_run = |use_: &ToolUse| matches!(use_.state, ToolState::Running(own) if own == run);
+        let running = self.floor.answer().is_some_and(|answer| answer.calls.iter().any(is_run));
+        if running || self.orphans.contains_key(&run) {
+            let outcome = match fault {
+                Some(fault) => ToolOutcome::Failed(fault.to_string()),
+                None => ToolOutcome::Unknown,
+            };
+            self.on_tool_returned(now, admit, run, outcome);
+        }
+    }
+
+    /// Tool calls that were started and lose the floor: their outcomes are awaited without being spoken.
+    pub(super) fn orphan_tools(&mut self) {
+        let Some(answer) = self.floor.answer() else { return };
+        let started: Vec<(RunId, String)> = answer
+            .calls
+            .iter()
+            .filter_map(|use_| match use_.state {
+                ToolState::Running(run) => Some((run, use_.call.call_id.clone())),
+                ToolState::Wanted
+                | ToolState::Waiting(_)
+                | ToolState::Returned
+                | ToolState::AtClient => None,
+            })
+            .collect();
+        let dropped: Vec<String> = answer
+            .calls
+            .iter()
+            .filter(|use_| matches!(use_.state, ToolState::Waiting(_)))
+            .map(|use_| use_.call.call_id.clone())
+            .collect();
+        self.orphans.extend(started);
+        for call_id in dropped {
+            let _ = self.record_output(&call_id, error_json("not run: the caller took the floor"));
+        }
+    }
+
+    /// Goes on when all tools of a round are answered: the model is shown the results, unless the client
+    /// has to answer some of them first. True when the answer goes on or waits.
+    fn after_tools(&mut self, now: Timestamp, admit: &mut dyn Admit) -> bool {
+        let Some(answer) = self.floor.answer() else { return true };
+        if !answer.tools_are_done() {
+            return true;
+        }
+        if answer.calls.iter().any(|use_| matches!(use_.state, ToolState::AtClient)) {
+            self.close_voice();
+            self.check_complete(now, admit);
+            return true;
+        }
+        if answer.rounds >= TOOL_ROUNDS_MAX {
+            let fault = Fault::Garbled { detail: "tools without end".into() };
+            self.give_up(now, admit, Cause::fault(Stage::Model, &fault));
+            return true;
+        }
+        answer.rounds += 1;
+        answer.calls.clear();
+        let floor = std::mem::replace(&mut self.floor, Floor::Listening { resumes: None });
+        match floor {
+            Floor::Thinking(answer) | Floor::Speaking(answer) => {
+                self.ask_model(now, admit, *answer);
+            }
+            other => self.floor = other,
+        }
+        true
+    }
+
+    /// The client's functions of an answer become items and are told. True when there were any.
+    pub(super) fn tell_client_calls(&mut self, answer: &Answer) -> bool {
+        let mut any = false;
+        for use_ in answer.calls.iter().filter(|u| matches!(u.state, ToolState::AtClient)) {
+            any = true;
+            let id = self.next_item();
+            let call = use_.call.clone();
+            let body = ItemBody::FunctionCall(call.clone());
+            let after = self.append(&id, body, ItemStatus::Completed);
+            let response = answer.response;
+            self.tell(ToCaller::FunctionCalled { response, item: id, after, call });
+        }
+        any
+    }
+
+    fn record_call(&mut self, call: &ToolCall) {
+        let id = self.next_item();
+        self.hide(id, ItemBody::FunctionCall(call.clone()));
+    }
+
+    fn record_output(&mut self, call_id: &str, output: String) -> ToolState {
+        let id = self.next_item();
+        self.hide(id, ItemBody::FunctionOutput { call_id: call_id.to_owned(), output });
+        ToolState::Returned
+    }
+
+    fn hide(&mut self, id: ItemId, body: ItemBody) {
+        self.history.add_hidden(Item { id, body, status: ItemStatus::Completed });
+    }
+}
+
+/// A tool's outcome as the model is shown it.
+fn output_of(outcome: &ToolOutcome) -> String {
+    match outcome {
+        ToolOutcome::Completed(result) => result.clone(),
+        ToolOutcome::Cancelled => error_json("cancelled before it took effect"),
+        ToolOutcome::Failed(why) => error_json(&format!("failed: {why}")),
+        ToolOutcome::Unknown => error_json("unknown: it may or may not have taken effect"),
+    }
+}
+
+/// `{"error": …}` as JSON text; this layer has no JSON library.
+fn error_json(what: &str) -> String {
+    let mut escaped = String::with_capacity(what.len());
+    for c in what.chars() {
+        match c {
+            '"' | '\\' => escaped.extend(['\\', c]),
+            c if c.is_control() => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    format!("{{\"error\":\"{escaped}\"}}")
+}

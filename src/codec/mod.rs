@@ -1,0 +1,6 @@
+//! Sound encodings and rate conversion, shared by every transport and by the runtime.
+//!
+//! Knows samples and bytes, nothing of calls or wires.
+
+pub mod g711;
+pub mod resample;

@@ -1,0 +1,135 @@
+//! Which plug-in does a job, with the keys that are its own: `[vad]`, `[asr]`, `[llm]`, `[tts]`, `[tool.x]`.
+
+use std::collections::BTreeMap;
+
+use super::agent::is_name;
+use super::raw::{Node, Source};
+use super::reader::{Reader, nearest};
+use crate::provider::{Entry, asr, ear, llm, tool, tts};
+
+/// A plug-in and its own keys.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    /// Its name in its folder's table.
+    pub provider: String,
+    /// Its own keys, without `provider` (or `detector`).
+    pub table: toml::Table,
+}
+
+/// The plug-ins that do the work.
+pub(super) struct AllChosen {
+    pub vad: Chosen,
+    pub asr: Chosen,
+    pub llm: Chosen,
+    pub tts: Chosen,
+    pub tools: BTreeMap<String, Chosen>,
+}
+
+pub(super) fn read(reader: &mut Reader<'_>) -> AllChosen {
+    AllChosen {
+        vad: chosen(reader, "vad", "detector", "silero", &names(ear::DETECTORS)),
+        asr: chosen(reader, "asr", "provider", "moonshine", &names(asr::ASRS)),
+        llm: chosen(reader, "llm", "provider", "front_desk", &names(llm::LLMS)),
+        tts: chosen(reader, "tts", "provider", "piper", &names(tts::TTSS)),
+        tools: tools(reader),
+    }
+}
+
+/// The built-in tools, and those that are described.
+fn tools(reader: &mut Reader<'_>) -> BTreeMap<String, Chosen> {
+    let providers = names(tool::TOOLS);
+    let mut all = BTreeMap::new();
+    let built_in = providers.iter().filter(|name| **name != SCRIPTED).map(|&name| name.to_owned());
+    for name in built_in.chain(reader.names("tool")) {
+        if all.contains_key(&name) {
+            continue;
+        }
+        let path = format!("tool.{name}");
+        if !is_name(&name) || LIMIT_KEYS.contains(&name.as_str()) {
+            let right =
+                "letters a-z, A-Z, 0-9, '_' and '-', and none of the keys of [limits.tools]";
+            reader.refuse(&path, "this can be no tool's name", right);
+            reader.open.insert(path);
+            continue;
+        }
+        // A tool that is named like a built-in one is that one, if nothing else is said.
+        let default = if providers.contains(&name.as_str()) { name.as_str() } else { SCRIPTED };
+        let tool = chosen(reader, &path, "provider", default, &providers);
+        all.insert(name, tool);
+    }
+    all
+}
+
+const SCRIPTED: &str = "scripted";
+
+/// Names that `[limits.tools]` has for itself.
+const LIMIT_KEYS: [&str; 13] = [
+    "mode",
+    "slots",
+    "queue",
+    "queue_bytes",
+    "max_wait_ms",
+    "overflow",
+    "fairness",
+    "tenant_share_pct",
+    "adaptive",
+    "ttft_target_ms",
+    "telemetry_stale_ms",
+    "warmup_ms",
+    "evidence_ms",
+];
+
+fn names<T: ?Sized>(table: &'static [Entry<T>]) -> Vec<&'static str> {
+    table.iter().map(|entry| entry.name).collect()
+}
+
+fn chosen(
+    reader: &mut Reader<'_>,
+    path: &str,
+    key: &str,
+    default: &str,
+    known: &[&'static str],
+) -> Chosen {
+    let full = format!("{path}.{key}");
+    let provider = reader.text(&*full, default);
+    if !known.contains(&provider.as_str()) {
+        let right = match nearest(&provider, known.iter().copied()) {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None => format!("there are {}", known.join(", ")),
+        };
+        reader.refuse(&full, format!("there is no provider \"{provider}\""), right);
+    }
+    Chosen { provider, table: reader.open_table(path, &[key]) }
+}
+
+/// `--set llm.provider=scripted` chooses another plug-in than the file does: the file's keys for the one
+/// it chose mean nothing to the other and are left out. Says so.
+pub(super) fn drop_keys_of_others(written: &Node, root: &mut Node) -> Vec<String> {
+    let mut said = Vec::new();
+    for (table, key) in TABLES {
+        let path = format!("{table}.{key}");
+        let text = |node: &Node| node.get(&path).map(Node::to_value);
+        let chosen_by_set = root.get(&path).is_some_and(|node| node.origin.source == Source::Set);
+        if !chosen_by_set || text(written) == text(root) {
+            continue;
+        }
+        let children = root.get(table).and_then(Node::children);
+        let others: Vec<String> = children
+            .into_iter()
+            .flatten()
+            .filter(|(_, node)| node.origin.source == Source::Config)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in &others {
+            root.remove(&[table, name]);
+        }
+        if !others.is_empty() {
+            let others = others.join(", ");
+            said.push(format!("--set {path} chooses another: the file's {others} are left out"));
+        }
+    }
+    said
+}
+
+const TABLES: [(&str, &str); 4] =
+    [("vad", "detector"), ("asr", "provider"), ("llm", "provider"), ("tts", "provider")];

@@ -1,0 +1,209 @@
+//! The configuration: as written ([`raw`]), and as meant ([`Config`]), which cannot be wrong.
+//!
+//! Each value resolves `--set`, then the file, then the environment (`FLOORKEEPER_LIMITS_MODEL_SLOTS`), then
+//! the default, and is read back with its source. `docs/reference/floorkeeper.toml` documents every key.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use url::Url;
+
+mod agent;
+mod auth;
+mod chosen;
+mod error;
+mod limits;
+mod raw;
+mod reader;
+mod sections;
+mod show;
+mod template;
+mod unknown;
+
+pub use agent::{Agent, AgentLimits, DEFAULT_AGENT};
+pub use auth::{Auth, Key};
+pub use chosen::Chosen;
+pub use error::{ConfigError, ConfigErrors};
+pub use limits::{
+    Fairness, GateLimits, LIMIT_MS_MAX, Limits, Mode, Overflow, QUEUE_MAX, SLOTS_MAX, Slots,
+};
+pub use raw::{Origin, Source};
+pub use sections::{
+    BargeIn, Call, Connections, Drain, FallbackTimes, Log, LogFormat, Models, Playout, Realtime,
+    Store, Turn, TurnEnd,
+};
+pub use show::{Origins, Resolved};
+pub use template::{CALL_VARIABLES, Template};
+
+use raw::Node;
+use reader::{ENV_PREFIX, Reader};
+use sections::Paths;
+
+/// The configuration as it is meant. Two are equal when they mean the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Where HTTP and WebSocket are served.
+    pub listen: SocketAddr,
+    /// What the outside world calls us; `None` where it was not said.
+    pub public_url: Option<Url>,
+    /// Who may connect.
+    pub auth: Auth,
+    /// Every gate's limits.
+    pub limits: Limits,
+    /// Who answers, by name; [`DEFAULT_AGENT`] is always there.
+    pub agents: BTreeMap<String, Agent>,
+    /// When a turn ends and when the caller takes the floor.
+    pub turn: Turn,
+    /// How far ahead we send.
+    pub playout: Playout,
+    /// What is kept back for a prompt.
+    pub fallback: FallbackTimes,
+    /// How long a call may be.
+    pub call: Call,
+    /// The speech detector.
+    pub vad: Chosen,
+    /// The recogniser.
+    pub asr: Chosen,
+    /// The language model.
+    pub llm: Chosen,
+    /// The synthesiser.
+    pub tts: Chosen,
+    /// Every tool there is, by name: the built-in ones and those that are described.
+    pub tools: BTreeMap<String, Chosen>,
+    /// The Realtime event protocol.
+    pub realtime: Realtime,
+    /// Where the embedded models lie.
+    pub models: Models,
+    /// Where callbacks and handoffs are kept.
+    pub store: Store,
+    /// The end of a server.
+    pub drain: Drain,
+    /// Bounds on what is connected.
+    pub connections: Connections,
+    /// What goes to stderr.
+    pub log: Log,
+    /// Where every value comes from.
+    pub origins: Origins,
+    /// What is no error and still probably not meant, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// Loads the file at `path` (none: only defaults), with the environment below it and `sets`
+    /// (`limits.model.slots=8`) above it. All errors are found in one pass.
+    pub fn load(
+        path: Option<&Path>,
+        sets: &[String],
+        env: impl Iterator<Item = (String, String)>,
+    ) -> Result<Config, ConfigErrors> {
+        let written = match path {
+            Some(path) => raw::read(path).map_err(ConfigErrors)?,
+            None => Node::empty(),
+        };
+        let beside = path.and_then(Path::parent).unwrap_or(Path::new("")).to_owned();
+        Config::resolve(written, sets, env, beside)
+    }
+
+    /// As [`Config::load`], from the text of a file that is called `name`.
+    pub fn parse(
+        name: &str,
+        text: &str,
+        sets: &[String],
+        env: impl Iterator<Item = (String, String)>,
+    ) -> Result<Config, ConfigErrors> {
+        let written = raw::parse(text, &name.into()).map_err(ConfigErrors)?;
+        Config::resolve(written, sets, env, PathBuf::new())
+    }
+
+    /// The agent of this name.
+    pub fn agent(&self, name: &str) -> Option<&Agent> {
+        self.agents.get(name)
+    }
+
+    /// The agent that answers when nobody asked for another.
+    pub fn default_agent(&self) -> &Agent {
+        // `agent::read` always makes it; nothing takes it out.
+        &self.agents[DEFAULT_AGENT]
+    }
+
+    /// Every value with its source: lines for people, or one JSON object by key. Secrets are left out.
+    pub fn show(&self, json: bool) -> String {
+        self.origins.show(json)
+    }
+
+    fn resolve(
+        written: Node,
+        sets: &[String],
+        env: impl Iterator<Item = (String, String)>,
+        beside: PathBuf,
+    ) -> Result<Config, ConfigErrors> {
+        let mut root = written.clone();
+        let wrong_sets: Vec<ConfigError> =
+            sets.iter().filter_map(|set| raw::apply_set(&mut root, set).err()).collect();
+        let mut warnings = chosen::drop_keys_of_others(&written, &mut root);
+        let env: BTreeMap<String, String> = env.collect();
+        let paths = paths(&env, beside);
+        let ours = env.into_iter().filter(|(name, _)| name.starts_with(ENV_PREFIX)).collect();
+        let mut reader = Reader::new(&root, &ours);
+        reader.errors = wrong_sets;
+        let mut config = Config::read(&mut reader, &paths);
+        unknown::refuse(&mut reader);
+        warnings.extend(unknown::warn_of_variables(&reader));
+        let Reader { mut errors, resolved, .. } = reader;
+        if !errors.is_empty() {
+            errors.sort_by_key(|error| (error.file.clone(), error.line));
+            errors.dedup();
+            return Err(ConfigErrors(errors));
+        }
+        config.origins = Origins(resolved);
+        config.warnings.extend(warnings);
+        Ok(config)
+    }
+
+    fn read(reader: &mut Reader<'_>, paths: &Paths) -> Config {
+        let auth = auth::read(reader, paths);
+        let chosen = chosen::read(reader);
+        let tools: Vec<String> = chosen.tools.keys().cloned().collect();
+        let turn = Turn::read(reader);
+        let limits = Limits::read(reader, &tools);
+        Config {
+            listen: auth::listen(reader, &auth),
+            public_url: auth::public_url(reader),
+            auth,
+            warnings: limits.warnings(),
+            limits,
+            call: Call::read(reader),
+            fallback: FallbackTimes::read(reader, &turn, paths),
+            turn,
+            agents: agent::read(reader, &tools),
+            playout: Playout::read(reader),
+            vad: chosen.vad,
+            asr: chosen.asr,
+            llm: chosen.llm,
+            tts: chosen.tts,
+            tools: chosen.tools,
+            realtime: Realtime::read(reader),
+            models: Models::read(reader, paths),
+            store: Store::read(reader, paths),
+            drain: Drain::read(reader),
+            connections: Connections::read(reader),
+            log: Log::read(reader),
+            origins: Origins::default(),
+        }
+    }
+}
+
+/// The user's own folders, as the environment tells.
+fn paths(env: &BTreeMap<String, String>, config: PathBuf) -> Paths {
+    let home = env.get("HOME").map_or_else(|| PathBuf::from("."), PathBuf::from);
+    let folder = |variable: &str, below: &str| {
+        let said = env.get(variable).filter(|said| Path::new(said).is_absolute());
+        said.map_or_else(|| home.join(below), PathBuf::from).join("floorkeeper")
+    };
+    Paths {
+        config,
+        cache: folder("XDG_CACHE_HOME", ".cache"),
+        data: folder("XDG_DATA_HOME", ".local/share"),
+    }
+}

@@ -1,0 +1,293 @@
+//! The small tables: turn, playout, fallback, call, realtime, drain, connections, log, …
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::reader::{Choice, Reader};
+
+/// `[turn]`: when a turn ends and when the caller takes the floor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    /// End of speech to first audible answer; an agent may say otherwise (`AgentLimits::turn_budget`).
+    pub budget: Duration,
+    /// What ends a turn.
+    pub end: TurnEnd,
+    /// Silence that ends a turn; with an end-of-turn model the silence after which it is asked no more.
+    pub silence: Duration,
+    /// Most tool calls that one turn may make.
+    pub tool_calls_max: u32,
+    /// When speech over the agent's is an interruption.
+    pub barge_in: BargeIn,
+}
+
+/// What ends a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnEnd {
+    /// The end-of-turn model, asked at each pause.
+    SmartTurn,
+    /// Silence alone.
+    Silence,
+}
+
+impl Choice for TurnEnd {
+    const ALL: &'static [(&'static str, TurnEnd)] =
+        &[("smart_turn", TurnEnd::SmartTurn), ("silence", TurnEnd::Silence)];
+}
+
+/// `turn.barge_in`: when speech over the agent's is an interruption.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BargeIn {
+    /// Speech for this long pauses the agent.
+    pub duck: Duration,
+    /// Speech for this long is judged by its words.
+    pub confirm: Duration,
+    /// Speech for this long interrupts, even when it is only a back-channel so far.
+    pub backchannel: Duration,
+    /// Speech that ended earlier waits this long for its words, then the agent goes on.
+    pub resume: Duration,
+    /// What a listener says without wanting the floor, in lower case.
+    pub backchannels: Vec<String>,
+}
+
+/// `[playout]`: how far ahead of the caller's ear we send.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Playout {
+    /// Most sound that is sent ahead.
+    pub lead: Duration,
+}
+
+/// `[fallback]`: what is said when the answer cannot be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FallbackTimes {
+    /// Part of the turn's budget that is kept back for the prompt.
+    pub start: Duration,
+    /// A folder with prompts, ladder and audio of one's own; `None` is what is built in.
+    pub dir: Option<PathBuf>,
+}
+
+/// `[call]`: how long a call may be; an agent may say otherwise ([`super::AgentLimits`]).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// Length of a call.
+    pub max: Duration,
+    /// Silence on both sides with nothing in flight; `None` for ever.
+    pub idle: Option<Duration>,
+}
+
+/// `[realtime]`: the Realtime event protocol.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Realtime {
+    /// Largest message in bytes; a larger one is closed with 1009.
+    pub message_max: u64,
+    /// Fields that the protocol does not know are errors.
+    pub strict: bool,
+}
+
+/// `[models]`: where the embedded models lie.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Models {
+    /// The folder.
+    pub dir: PathBuf,
+    /// What is missing is fetched at start.
+    pub fetch: bool,
+}
+
+/// `[store]`: where callbacks and handoffs are kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Store {
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// `[drain]`: the end of a server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drain {
+    /// How long accepted calls may go on.
+    pub window: Duration,
+}
+
+/// `[connections]`: bounds on what is connected, calls or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Connections {
+    /// In all.
+    pub total: u32,
+    /// From one address.
+    pub per_address: u32,
+}
+
+/// `[log]`: what goes to stderr.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Log {
+    /// A level, or directives such as `info,floorkeeper::runtime=debug`.
+    pub level: String,
+    /// How a line looks.
+    pub format: LogFormat,
+}
+
+/// How a log line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Choice for LogFormat {
+    const ALL: &'static [(&'static str, LogFormat)] =
+        &[("text", LogFormat::Text), ("json", LogFormat::Json)];
+}
+
+impl Turn {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Turn {
+        Turn {
+            budget: reader.ms("turn.budget_ms", 4_000, 500..=60_000),
+            end: reader.choice("turn.end", "smart_turn"),
+            silence: reader.ms("turn.silence_ms", 500, 100..=10_000),
+            tool_calls_max: reader.number("turn.tool_calls_max", 8, 1..=64, "a number of calls")
+                as u32,
+            barge_in: BargeIn::read(reader),
+        }
+    }
+}
+
+impl BargeIn {
+    fn read(reader: &mut Reader<'_>) -> BargeIn {
+        let table = "turn.barge_in";
+        let mut ms = |key, default| reader.ms(&*format!("{table}.{key}"), default, 0..=10_000);
+        let barge_in = BargeIn {
+            duck: ms("duck_ms", 60),
+            confirm: ms("confirm_ms", 240),
+            backchannel: ms("backchannel_ms", 700),
+            resume: ms("resume_ms", 300),
+            backchannels: reader
+                .list("turn.barge_in.backchannels", &BACKCHANNELS)
+                .into_iter()
+                .map(|word| word.to_lowercase())
+                .collect(),
+        };
+        if barge_in.duck > barge_in.confirm {
+            let problem = "speech is judged before the agent pauses";
+            reader.refuse(&format!("{table}.duck_ms"), problem, "write at most confirm_ms");
+        }
+        if barge_in.confirm > barge_in.backchannel {
+            let problem = "a back-channel would interrupt before its words are judged";
+            reader.refuse(&format!("{table}.confirm_ms"), problem, "write at most backchannel_ms");
+        }
+        barge_in
+    }
+}
+
+const BACKCHANNELS: [&str; 9] =
+    ["mm-hmm", "mhm", "uh-huh", "yeah", "yes", "okay", "ok", "right", "i see"];
+
+impl Playout {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Playout {
+        Playout { lead: reader.ms("playout.lead_ms", 200, 20..=2_000) }
+    }
+}
+
+impl FallbackTimes {
+    pub(super) fn read(reader: &mut Reader<'_>, turn: &Turn, paths: &Paths) -> FallbackTimes {
+        let start = reader.ms("fallback.start_ms", 300, 0..=10_000);
+        if start >= turn.budget {
+            let problem = "nothing of the turn's budget is left for an answer";
+            reader.refuse("fallback.start_ms", problem, "write less than turn.budget_ms");
+        }
+        let dir = reader.text("fallback.dir", "");
+        FallbackTimes { start, dir: paths.beside(reader, "fallback.dir", dir) }
+    }
+}
+
+impl Call {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Call {
+        let minutes = reader.number("call.max_minutes", 60, 1..=1_440, "a number of minutes");
+        let what = "a number of seconds (0 for ever)";
+        let idle_s = reader.number("call.idle_s", 600, 0..=86_400, what);
+        Call {
+            max: Duration::from_secs(minutes * 60),
+            idle: (idle_s > 0).then(|| Duration::from_secs(idle_s)),
+        }
+    }
+}
+
+impl Realtime {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Realtime {
+        Realtime {
+            message_max: reader.bytes("realtime.message_max", 4 << 20, 64 << 10..=21 << 20),
+            strict: reader.flag("realtime.strict", false),
+        }
+    }
+}
+
+impl Models {
+    pub(super) fn read(reader: &mut Reader<'_>, paths: &Paths) -> Models {
+        let dir = reader.text("models.dir", "");
+        let dir = paths.beside(reader, "models.dir", dir);
+        Models {
+            dir: dir.unwrap_or_else(|| paths.cache.join("models")),
+            fetch: reader.flag("models.fetch", true),
+        }
+    }
+}
+
+impl Store {
+    pub(super) fn read(reader: &mut Reader<'_>, paths: &Paths) -> Store {
+        let path = reader.text("store.path", "");
+        let path = paths.beside(reader, "store.path", path);
+        Store { path: path.unwrap_or_else(|| paths.data.join("floorkeeper.db")) }
+    }
+}
+
+impl Drain {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Drain {
+        Drain { window: reader.ms("drain.window_ms", 600_000, 0..=86_400_000) }
+    }
+}
+
+impl Connections {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Connections {
+        let what = "a number of connections";
+        let mut count = |key, most| reader.number(key, most, 1..=100_000, what) as u32;
+        Connections {
+            total: count("connections.total", 4_096),
+            per_address: count("connections.per_address", 1_024),
+        }
+    }
+}
+
+impl Log {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Log {
+        let level = reader.text("log.level", "info");
+        if level.parse::<tracing_subscriber::EnvFilter>().is_err() {
+            let problem = format!("\"{level}\" is no level");
+            let right = "write error, warn, info, debug, trace, or module=level,…";
+            reader.refuse("log.level", problem, right);
+        }
+        Log { level, format: reader.choice("log.format", "text") }
+    }
+}
+
+/// What relative and unsaid paths are relative to.
+pub(super) struct Paths {
+    /// The folder of the configuration file.
+    pub config: PathBuf,
+    /// The user's cache folder of ours.
+    pub cache: PathBuf,
+    /// The user's data folder of ours.
+    pub data: PathBuf,
+}
+
+impl Paths {
+    /// A path as written, relative to the file it was written in; `None` where nothing is written.
+    pub fn beside(&self, reader: &Reader<'_>, key: &str, path: String) -> Option<PathBuf> {
+        if path.is_empty() {
+            return None;
+        }
+        let source = reader.resolved.get(key).map(|resolved| resolved.origin.source);
+        Some(match source {
+            Some(super::Source::Config) => self.config.join(path),
+            _ => PathBuf::from(path),
+        })
+    }
+}

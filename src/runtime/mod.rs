@@ -1,0 +1,1 @@
+//! The real world: clock, gates, driver tasks, HTTP.

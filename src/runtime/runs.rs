@@ -1,0 +1,108 @@
+//! One provider run for one call: its signals stamped with whose run it is, its end told with its proof.
+//!
+//! A run that was cancelled and proves nothing within `evidence_ms` is told to the call as unknown; the
+//! run is still awaited for a bounded time, and proof that comes late frees its unit at the gate.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::mpsc;
+
+use super::gates::Gates;
+use crate::admission::OfferId;
+use crate::call::Event;
+use crate::evidence::Unknown;
+use crate::fault::Fault;
+use crate::id::{RunId, Stage};
+use crate::provider::{Cancel, Ended, Run};
+
+/// How long a run whose lease is unknown is still listened to.
+const LATE_EVIDENCE_MAX: Duration = Duration::from_secs(120);
+
+/// What a run's task needs beside the run itself.
+pub(super) struct Watch {
+    /// Whose run it is.
+    pub run: RunId,
+    /// The unit it holds.
+    pub unit: Option<(Stage, OfferId)>,
+    /// Where its signals go.
+    pub events: mpsc::Sender<Event>,
+    /// Asks it to stop.
+    pub cancel: Cancel,
+    /// How long after a cancel its end must be proven.
+    pub evidence: Duration,
+    /// Where late proof goes.
+    pub gates: Gates,
+}
+
+impl Watch {
+    /// Carries a run's signals to its call until it has ended, and then its end.
+    pub async fn carry<S: Send + 'static>(
+        self,
+        run: Run,
+        mut signals: mpsc::Receiver<S>,
+        mut stamp: impl FnMut(S) -> Vec<Event>,
+    ) {
+        let mut run = AssertUnwindSafe(run).catch_unwind();
+        let cancelled = self.cancel.clone();
+        let overdue = async {
+            cancelled.cancelled().await;
+            tokio::time::sleep(self.evidence).await;
+        };
+        tokio::pin!(overdue);
+        let ended = loop {
+            tokio::select! {
+                biased;
+                Some(signal) = signals.recv() => {
+                    for event in stamp(signal) {
+                        if self.events.send(event).await.is_err() {
+                            // The call's task is gone; its supervisor has marked what it held.
+                            self.cancel.cancel();
+                        }
+                    }
+                }
+                ended = &mut run => break Some(ended),
+                () = &mut overdue => break None,
+            }
+        };
+        let Some(ended) = ended else {
+            self.tell_end(Ended { proof: Err(Unknown::CancelTimeout), fault: None }).await;
+            let late = async {
+                loop {
+                    tokio::select! {
+                        biased;
+                        Some(_) = signals.recv() => {}
+                        ended = &mut run => break ended,
+                    }
+                }
+            };
+            if let Ok(Ok(Ended { proof: Ok(evidence), .. })) =
+                tokio::time::timeout(LATE_EVIDENCE_MAX, late).await
+                && let Some((stage, offer)) = self.unit
+            {
+                self.gates.late_evidence(stage, offer, evidence);
+            }
+            return;
+        };
+        while let Ok(signal) = signals.try_recv() {
+            for event in stamp(signal) {
+                let _ = self.events.send(event).await;
+            }
+        }
+        self.tell_end(ended.unwrap_or_else(|_| broken())).await;
+    }
+
+    async fn tell_end(&self, ended: Ended) {
+        let Ended { proof, fault } = ended;
+        let event = Event::Ended { run: self.run, proof, fault };
+        // A call that is gone has had its leases marked by its supervisor.
+        let _ = self.events.send(event).await;
+    }
+}
+
+/// A provider that panicked: a bug on our side of the port, and nothing is known of its backend.
+fn broken() -> Ended {
+    let fault = Fault::Garbled { detail: "the provider's task panicked".into() };
+    Ended { proof: Err(Unknown::Dropped), fault: Some(fault) }
+}

@@ -1,0 +1,222 @@
+//! A Realtime session over one WebSocket, as the call's task polls it.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes};
+use futures_util::{Sink, Stream};
+use tokio_tungstenite::tungstenite;
+
+use super::outbox::Outbox;
+use super::protocol::Protocol;
+use super::session::Defaults;
+use crate::leg::{FromCaller, HangUp, ToCaller};
+use crate::transport::{Leg, LegLost};
+
+/// Bytes that may wait for a peer that reads slowly; one event more may be as large as the largest
+/// message, since a session's settings are shown whole.
+const QUEUE_MAX_BYTES: usize = 256 * 1024;
+
+/// The Realtime events over a stream of WebSocket messages (axum's `WebSocket`, in the server).
+///
+/// *Heard* is what was sent, by the call's own paced clock, corrected by the client's
+/// `conversation.item.truncate` or `floorkeeper.heard`: over WebSocket nobody else knows.
+///
+/// The server bounds messages and the socket's own write buffer; that buffer has to take the largest
+/// event (the largest message and some room), the bound on what waits is kept here.
+#[derive(Debug)]
+pub struct RealtimeLeg<S> {
+    socket: S,
+    protocol: Protocol,
+    outbox: Outbox,
+    heard: VecDeque<FromCaller>,
+    /// Filled by the protocol and emptied at once: kept for its memory.
+    fresh: Vec<FromCaller>,
+    /// The socket may hold bytes that it has not written.
+    unflushed: bool,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Open,
+    /// A close frame is to follow what is queued.
+    Closing(CloseFrame),
+    /// Our close frame was handed over; the peer's is awaited.
+    Closed,
+    /// The connection is over.
+    Gone(&'static str),
+}
+
+impl<S> RealtimeLeg<S>
+where
+    S: Stream<Item = Result<Message, axum::Error>> + Sink<Message, Error = axum::Error> + Unpin,
+{
+    /// A session over a connection that was just upgraded; its first words are queued.
+    pub fn new(socket: S, defaults: Defaults) -> Self {
+        let mut outbox = Outbox::new(&defaults.id_seed);
+        let mut protocol = Protocol::new(defaults);
+        let mut fresh = Vec::new();
+        protocol.begin(&mut fresh, &mut outbox);
+        let heard = fresh.drain(..).collect();
+        RealtimeLeg { socket, protocol, outbox, heard, fresh, unflushed: false, state: State::Open }
+    }
+
+    /// The session's protocol, to look at.
+    pub fn protocol(&self) -> &Protocol {
+        &self.protocol
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Text(text) => {
+                if matches!(self.state, State::Open) {
+                    self.protocol.hear(text.as_str(), &mut self.fresh, &mut self.outbox);
+                    self.heard.extend(self.fresh.drain(..));
+                }
+            }
+            Message::Binary(_) => {
+                if matches!(self.state, State::Open) {
+                    self.protocol.hear_binary(&mut self.outbox);
+                }
+            }
+            // The socket has queued the pong by itself; it only has to be flushed.
+            Message::Ping(_) | Message::Pong(_) => self.unflushed = true,
+            Message::Close(_) => {
+                self.unflushed = true;
+                self.outbox.discard();
+                self.state = State::Gone("closed");
+            }
+        }
+        if self.outbox.queued_bytes() > QUEUE_MAX_BYTES && self.outbox.len() > 1 {
+            self.outbox.discard();
+            self.state = State::Gone("protocol");
+        }
+    }
+
+    /// The connection failed: says why to the peer, where it can still hear it.
+    fn fail(&mut self, fault: axum::Error) {
+        let (how, code) = how_lost(fault);
+        self.outbox.discard();
+        self.state = State::Gone(how);
+        if let Some(code) = code {
+            let reason = Utf8Bytes::from_static("");
+            let close = Message::Close(Some(CloseFrame { code, reason }));
+            self.unflushed |= Pin::new(&mut self.socket).start_send(close).is_ok();
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), axum::Error>> {
+        while !self.outbox.is_empty() {
+            ready!(Pin::new(&mut self.socket).poll_ready(cx))?;
+            let Some(frame) = self.outbox.pop() else { break };
+            // Every frame was written as JSON text, which is UTF-8.
+            let text = Utf8Bytes::try_from(frame).map_err(axum::Error::new)?;
+            self.unflushed = true;
+            Pin::new(&mut self.socket).start_send(Message::Text(text))?;
+        }
+        if let State::Closing(close) = &self.state {
+            ready!(Pin::new(&mut self.socket).poll_ready(cx))?;
+            let close = Message::Close(Some(close.clone()));
+            self.state = State::Closed;
+            self.unflushed = true;
+            Pin::new(&mut self.socket).start_send(close)?;
+        }
+        if self.unflushed {
+            ready!(Pin::new(&mut self.socket).poll_flush(cx))?;
+            self.unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S> Leg for RealtimeLeg<S>
+where
+    S: Stream<Item = Result<Message, axum::Error>>
+        + Sink<Message, Error = axum::Error>
+        + Unpin
+        + Send,
+{
+    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<FromCaller> {
+        loop {
+            if let Some(what) = self.heard.pop_front() {
+                return Poll::Ready(what);
+            }
+            if let State::Gone(how) = self.state {
+                // One try for the close frame or the pong; whoever waits for it waits in poll_flush.
+                let _ = self.poll_write(cx);
+                return Poll::Ready(FromCaller::Gone { how });
+            }
+            match ready!(Pin::new(&mut self.socket).poll_next(cx)) {
+                Some(Ok(message)) => self.take(message),
+                Some(Err(fault)) => self.fail(fault),
+                None => {
+                    let how = if matches!(self.state, State::Closed) { "closed" } else { "reset" };
+                    self.state = State::Gone(how);
+                }
+            }
+            // What the client is answered at once goes out at once, whatever the call does next.
+            if let Poll::Ready(Err(fault)) = self.poll_write(cx) {
+                self.fail(fault);
+            }
+        }
+    }
+
+    fn send(&mut self, what: ToCaller) -> Result<(), LegLost> {
+        if !matches!(self.state, State::Open) {
+            return Err(LegLost);
+        }
+        let goodbye = if let ToCaller::HangUp { why } = &what { Some(*why) } else { None };
+        self.protocol.say(what, &mut self.outbox);
+        if let Some(why) = goodbye {
+            self.state = State::Closing(close_frame(why));
+        }
+        if self.outbox.queued_bytes() > QUEUE_MAX_BYTES && self.outbox.len() > 1 {
+            self.outbox.discard();
+            self.state = State::Gone("protocol");
+            return Err(LegLost);
+        }
+        Ok(())
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LegLost>> {
+        match ready!(self.poll_write(cx)) {
+            Ok(()) => Poll::Ready(Ok(())),
+            Err(fault) => {
+                if !matches!(self.state, State::Gone(_)) {
+                    self.fail(fault);
+                }
+                Poll::Ready(Err(LegLost))
+            }
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "realtime"
+    }
+}
+
+/// The word for a broken connection, and the close code that tells the peer, where one can.
+fn how_lost(fault: axum::Error) -> (&'static str, Option<u16>) {
+    use tungstenite::error::{CapacityError, Error, ProtocolError};
+    let fault = fault.into_inner();
+    match fault.downcast_ref::<Error>() {
+        Some(Error::Capacity(CapacityError::MessageTooLong { .. })) => ("protocol", Some(1009)),
+        Some(Error::Utf8(_)) => ("protocol", Some(1007)),
+        Some(Error::Protocol(ProtocolError::ResetWithoutClosingHandshake)) => ("reset", None),
+        Some(Error::Protocol(_)) => ("protocol", Some(1002)),
+        Some(Error::WriteBufferFull(_)) => ("protocol", None),
+        _ => ("reset", None),
+    }
+}
+
+fn close_frame(why: HangUp) -> CloseFrame {
+    let code = match why {
+        HangUp::CallerGone | HangUp::Goodbye | HangUp::TooLong => 1000,
+        HangUp::Drained => 1012,
+        HangUp::Misbehaved => 1008,
+        HangUp::Broken => 1011,
+    };
+    CloseFrame { code, reason: Utf8Bytes::from_static(why.label()) }
+}

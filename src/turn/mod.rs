@@ -1,0 +1,9 @@
+//! The pure deciders of one conversation: when the caller speaks, when a turn ends, who keeps the floor,
+//! what is sayable, what was heard.
+
+pub mod bargein;
+pub mod end;
+pub mod history;
+pub mod phrase;
+pub mod playout;
+pub mod speech;

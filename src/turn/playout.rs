@@ -1,0 +1,345 @@
+//! Paced sending of one answer's sound, and what of it was heard.
+//!
+//! Nothing is sent more than `lead` ahead of what the far end can have played, so that pause, clear and
+//! *heard* mean something on every transport (DESIGN section 4, *Pacing*). Heard is the paced clock,
+//! never more than was sent, corrected by what the far end reports.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::audio::{FRAME, Pcm, duration_to_samples, samples_to_duration};
+use crate::dialogue::WordTime;
+use crate::time::Timestamp;
+
+/// Most sound of one answer that may wait to be sent.
+pub const BACKLOG_MAX: Duration = Duration::from_secs(180);
+
+/// One answer's sound on its way to one caller.
+#[derive(Clone, Debug)]
+pub struct Playout {
+    rate_hz: u32,
+    lead: Duration,
+    waiting: VecDeque<i16>,
+    phrases: Vec<Sounding>,
+    sent: usize,
+    received: usize,
+    /// What the far end had played at `mark`.
+    played: Duration,
+    mark: Timestamp,
+    sending: bool,
+    complete: bool,
+    told: usize,
+}
+
+/// A phrase and where its sound lies.
+#[derive(Clone, Debug)]
+struct Sounding {
+    index: u32,
+    text: String,
+    start: usize,
+    samples: usize,
+    whole: bool,
+    words: Vec<WordTime>,
+}
+
+impl Playout {
+    /// Nothing to play yet.
+    pub fn new(now: Timestamp, rate_hz: u32, lead: Duration) -> Self {
+        Playout {
+            rate_hz,
+            lead,
+            waiting: VecDeque::new(),
+            phrases: Vec::new(),
+            sent: 0,
+            received: 0,
+            played: Duration::ZERO,
+            mark: now,
+            sending: true,
+            complete: false,
+            told: 0,
+        }
+    }
+
+    /// A phrase whose sound will come.
+    pub fn announce(&mut self, index: u32, text: &str) {
+        let (text, start) = (text.to_owned(), self.received);
+        self.phrases.push(Sounding {
+            index,
+            text,
+            start,
+            samples: 0,
+            whole: false,
+            words: Vec::new(),
+        });
+    }
+
+    /// Sound of a phrase. False when the backlog is full: a synthesiser that never ends.
+    pub fn push(&mut self, index: u32, samples: &[i16]) -> bool {
+        if samples_to_duration(self.waiting.len(), self.rate_hz) > BACKLOG_MAX {
+            return false;
+        }
+        let received = self.received;
+        if let Some(phrase) = self.phrases.iter_mut().find(|phrase| phrase.index == index) {
+            if phrase.samples == 0 {
+                phrase.start = received;
+            }
+            phrase.samples += samples.len();
+        }
+        self.received += samples.len();
+        self.waiting.extend(samples);
+        true
+    }
+
+    /// All sound of a phrase has come.
+    pub fn phrase_done(&mut self, index: u32, words: Vec<WordTime>) {
+        if let Some(phrase) = self.phrases.iter_mut().find(|phrase| phrase.index == index) {
+            phrase.whole = true;
+            phrase.words = words;
+        }
+    }
+
+    /// No sound follows.
+    pub fn complete(&mut self) {
+        self.complete = true;
+    }
+
+    /// Some sound has come.
+    pub fn has_sound(&self) -> bool {
+        self.received > 0
+    }
+
+    /// Some sound has been sent.
+    pub fn has_sent(&self) -> bool {
+        self.sent > 0
+    }
+
+    /// The next frame, if one is due.
+    pub fn poll(&mut self, now: Timestamp) -> Option<Pcm> {
+        self.advance(now);
+        let frame = duration_to_samples(FRAME, self.rate_hz);
+        let whole = self.waiting.len() >= frame || (self.complete && !self.waiting.is_empty());
+        if !self.sending || !whole || self.next_frame_at(now) > now {
+            return None;
+        }
+        let samples: Vec<i16> = self.waiting.drain(..frame.min(self.waiting.len())).collect();
+        self.sent += samples.len();
+        Some(Pcm { rate_hz: self.rate_hz, samples })
+    }
+
+    /// When [`Playout::poll`] will next have a frame, if nothing else happens.
+    pub fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
+        let frame = duration_to_samples(FRAME, self.rate_hz);
+        let whole = self.waiting.len() >= frame || (self.complete && !self.waiting.is_empty());
+        (self.sending && whole).then(|| self.next_frame_at(now))
+    }
+
+    /// The text of the next phrase whose sound has begun to be sent and that was not told before.
+    pub fn next_begun(&mut self) -> Option<String> {
+        let phrase = self.phrases.get(self.told)?;
+        if phrase.samples == 0 || phrase.start >= self.sent {
+            return None;
+        }
+        self.told += 1;
+        Some(phrase.text.clone())
+    }
+
+    fn next_frame_at(&self, now: Timestamp) -> Timestamp {
+        let ahead = self.sent_time().saturating_sub(self.heard(now)) + FRAME;
+        now + ahead.saturating_sub(self.lead)
+    }
+
+    /// How much has been sent.
+    pub fn sent_time(&self) -> Duration {
+        samples_to_duration(self.sent, self.rate_hz)
+    }
+
+    fn advance(&mut self, now: Timestamp) {
+        self.played = self.heard(now);
+        self.mark = self.mark.max(now);
+    }
+
+    /// Stops sending; what was sent ahead still plays.
+    pub fn pause(&mut self, now: Timestamp) {
+        self.advance(now);
+        self.sending = false;
+    }
+
+    /// Goes on where it stopped.
+    pub fn resume(&mut self, now: Timestamp) {
+        self.advance(now);
+        self.sending = true;
+    }
+
+    /// Sending is paused.
+    pub fn is_paused(&self) -> bool {
+        !self.sending
+    }
+
+    /// The far end says how much it has played: less than we thought, or as much as was sent.
+    pub fn report(&mut self, now: Timestamp, played: Duration) {
+        self.played = played.min(self.sent_time());
+        self.mark = self.mark.max(now);
+    }
+
+    /// How much was heard.
+    pub fn heard(&self, now: Timestamp) -> Duration {
+        (self.played + now.since(self.mark)).min(self.sent_time())
+    }
+
+    /// Everything there will ever be has been sent.
+    pub fn all_sent(&self) -> bool {
+        self.complete && self.waiting.is_empty()
+    }
+
+    /// When the last sample sent will have been heard.
+    pub fn ends_at(&self, now: Timestamp) -> Timestamp {
+        now + self.sent_time().saturating_sub(self.heard(now))
+    }
+
+    /// Words and when each has been said, over all phrases, for the history.
+    pub fn script(&self) -> Script {
+        let mut script = Script::default();
+        for phrase in &self.phrases {
+            phrase.append_to(&mut script, self.rate_hz);
+        }
+        script
+    }
+
+    /// The text of the last phrase that has begun to sound.
+    pub fn last_begun(&self, now: Timestamp) -> Option<&str> {
+        let heard = duration_to_samples(self.heard(now), self.rate_hz);
+        let begun = |p: &&Sounding| p.samples > 0 && p.start <= heard;
+        self.phrases.iter().rev().find(begun).map(|phrase| phrase.text.as_str())
+    }
+}
+
+/// Speaking rate assumed for a phrase whose sound has not come completely.
+const CHARS_PER_S: u64 = 15;
+
+impl Sounding {
+    fn append_to(&self, script: &mut Script, rate_hz: u32) {
+        let start = samples_to_duration(self.start, rate_hz);
+        let base = script.text.len();
+        script.text.push_str(&self.text);
+        if self.samples == 0 {
+            return;
+        }
+        if !self.words.is_empty() {
+            script.words.extend(self.words.iter().map(|word| WordTime {
+                text_end: base + word.text_end.min(self.text.len()),
+                end: start + word.end,
+            }));
+            return;
+        }
+        let estimate = Duration::from_millis(self.text.len() as u64 * 1000 / CHARS_PER_S);
+        let come = samples_to_duration(self.samples, rate_hz);
+        let length = if self.whole { come } else { come.max(estimate) };
+        let total = self.text.trim_end().len().max(1) as u32;
+        for end in word_ends(&self.text) {
+            let at = start + length * (end as u32).min(total) / total;
+            script.words.push(WordTime { text_end: base + end, end: at });
+        }
+    }
+}
+
+/// Byte positions behind each word.
+fn word_ends(text: &str) -> impl Iterator<Item = usize> + '_ {
+    let mut previous_is_space = true;
+    let mut ends = Vec::new();
+    for (at, c) in text.char_indices() {
+        if c.is_whitespace() && !previous_is_space {
+            ends.push(at);
+        }
+        previous_is_space = c.is_whitespace();
+    }
+    if !previous_is_space {
+        ends.push(text.len());
+    }
+    ends.into_iter()
+}
+
+/// An answer's words and when each has been said: what *heard* is cut from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Script {
+    /// All of its text.
+    pub text: String,
+    /// Its words in order.
+    pub words: Vec<WordTime>,
+}
+
+impl Script {
+    /// The words that had been said completely when this much was heard.
+    pub fn heard(&self, played: Duration) -> &str {
+        let end = self.words.iter().take_while(|word| word.end <= played).last();
+        self.text[..end.map_or(0, |word| word.text_end)].trim_end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::ms;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    fn one_second() -> Playout {
+        let mut playout = Playout::new(at(0), 8_000, ms(200));
+        playout.announce(0, "one two three four five six seven eight nine ten");
+        assert!(playout.push(0, &[1; 8_000]));
+        playout.phrase_done(0, Vec::new());
+        playout.complete();
+        playout
+    }
+
+    fn drain(playout: &mut Playout, now: Timestamp) -> usize {
+        std::iter::from_fn(|| playout.poll(now)).map(|pcm| pcm.samples.len() / 8).sum()
+    }
+
+    #[test]
+    fn at_most_lead_ms_are_sent_ahead_and_all_is_sent_in_time() {
+        let mut playout = one_second();
+        assert_eq!(drain(&mut playout, at(0)), 200);
+        assert_eq!(playout.next_due(at(0)), Some(at(20)));
+        assert_eq!(drain(&mut playout, at(20)), 20);
+        let rest: usize = (2..=40).map(|tick| drain(&mut playout, at(tick * 20))).sum();
+        assert_eq!(rest, 780);
+        assert!(playout.all_sent());
+        assert_eq!(playout.ends_at(at(800)), at(1_000));
+    }
+
+    #[test]
+    fn a_pause_lets_the_lead_play_and_a_resume_goes_on_there() {
+        let mut playout = one_second();
+        drain(&mut playout, at(0));
+        drain(&mut playout, at(100));
+        playout.pause(at(100));
+        assert_eq!(drain(&mut playout, at(500)), 0);
+        assert_eq!(playout.heard(at(500)), ms(300), "100 ms played and 200 ms were ahead");
+        playout.resume(at(600));
+        assert_eq!(drain(&mut playout, at(600)), 200);
+        assert_eq!(playout.heard(at(700)), ms(400));
+    }
+
+    #[test]
+    fn heard_is_cut_at_whole_words_and_never_past_what_was_sent() {
+        let mut playout = one_second();
+        drain(&mut playout, at(0));
+        assert_eq!(playout.heard(at(5_000)), ms(200));
+        let script = playout.script();
+        assert_eq!(script.heard(ms(200)), "one two");
+        assert_eq!(script.heard(ms(1_000)), script.text);
+        assert_eq!(script.heard(ms(0)), "");
+    }
+
+    #[test]
+    fn the_far_end_corrects_downwards_and_never_beyond_sent() {
+        let mut playout = one_second();
+        drain(&mut playout, at(0));
+        playout.report(at(150), ms(60));
+        assert_eq!(playout.heard(at(150)), ms(60));
+        playout.report(at(150), ms(9_000));
+        assert_eq!(playout.heard(at(150)), ms(200));
+    }
+}

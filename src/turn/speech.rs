@@ -1,0 +1,148 @@
+//! Speech probability to start and stop of speech, with hysteresis, counted in the caller's own sound.
+//!
+//! Durations are measured in audio, not on the wall: a client may send faster than real time. A sender
+//! that stops sending (a muted microphone) is fed silence by its driver's gap timer, so that "speaking"
+//! never stays on (B23).
+
+use std::time::Duration;
+
+use crate::time::ms;
+
+/// Below this distance from the threshold sound still counts as speech once speech is on.
+const HYSTERESIS: f32 = 0.15;
+/// Speech shorter than this is a click.
+const ONSET: Duration = ms(60);
+/// Pauses shorter than this are part of speech.
+const BRIDGE: Duration = ms(100);
+
+/// What changed with the last window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edge {
+    /// There has been speech for long enough to count.
+    Started,
+    /// Speech goes on again behind a pause.
+    Resumed,
+    /// A pause that is no mere gap between words has begun.
+    Paused,
+}
+
+/// Follows one caller's speech.
+#[derive(Clone, Debug)]
+pub struct SpeechTracker {
+    threshold: f32,
+    run: Run,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Run {
+    /// No speech since the last reset.
+    Quiet,
+    /// Speech that may be a click.
+    Onset { speech: Duration },
+    /// Speech; `silence` counts the present gap.
+    On { speech: Duration, silence: Duration },
+}
+
+impl SpeechTracker {
+    /// A tracker that has heard nothing; `threshold` is the probability above which there is speech.
+    pub fn new(threshold: f32) -> Self {
+        SpeechTracker { threshold, run: Run::Quiet }
+    }
+
+    /// Changes the threshold in place.
+    pub fn set_threshold(&mut self, threshold: f32) {
+        self.threshold = threshold;
+    }
+
+    /// Takes the probability of the next `span` of sound.
+    pub fn hear(&mut self, probability: f32, span: Duration) -> Option<Edge> {
+        let loud = probability > self.threshold;
+        match self.run {
+            Run::Quiet if loud => self.grow(Duration::ZERO, span),
+            Run::Quiet => None,
+            Run::Onset { speech } if loud => self.grow(speech, span),
+            Run::Onset { .. } => {
+                self.run = Run::Quiet;
+                None
+            }
+            Run::On { speech, silence } => {
+                let still = probability > (self.threshold - HYSTERESIS).max(0.01);
+                let loud = if silence > BRIDGE { loud } else { still };
+                self.go_on(loud, speech, silence, span)
+            }
+        }
+    }
+
+    fn grow(&mut self, speech: Duration, span: Duration) -> Option<Edge> {
+        let speech = speech + span;
+        if speech >= ONSET {
+            self.run = Run::On { speech, silence: Duration::ZERO };
+            return Some(Edge::Started);
+        }
+        self.run = Run::Onset { speech };
+        None
+    }
+
+    fn go_on(
+        &mut self,
+        loud: bool,
+        speech: Duration,
+        silence: Duration,
+        span: Duration,
+    ) -> Option<Edge> {
+        if loud {
+            self.run = Run::On { speech: speech + span, silence: Duration::ZERO };
+            return (silence > BRIDGE).then_some(Edge::Resumed);
+        }
+        let longer = silence + span;
+        self.run = Run::On { speech, silence: longer };
+        (silence <= BRIDGE && longer > BRIDGE).then_some(Edge::Paused)
+    }
+
+    /// How much speech there has been since it started.
+    pub fn speech(&self) -> Duration {
+        match self.run {
+            Run::Quiet => Duration::ZERO,
+            Run::Onset { speech } | Run::On { speech, .. } => speech,
+        }
+    }
+
+    /// How long the present pause has lasted; zero while there is speech.
+    pub fn silence(&self) -> Duration {
+        match self.run {
+            Run::Quiet | Run::Onset { .. } => Duration::ZERO,
+            Run::On { silence, .. } => silence,
+        }
+    }
+
+    /// Forgets the speech so far: the next one starts anew.
+    pub fn reset(&mut self) {
+        self.run = Run::Quiet;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feed(tracker: &mut SpeechTracker, probabilities: &[f32]) -> Vec<Option<Edge>> {
+        probabilities.iter().map(|&p| tracker.hear(p, ms(20))).collect()
+    }
+
+    #[test]
+    fn a_click_is_not_speech() {
+        let mut tracker = SpeechTracker::new(0.5);
+        assert!(feed(&mut tracker, &[0.9, 0.9, 0.1, 0.9, 0.1]).iter().all(Option::is_none));
+    }
+
+    #[test]
+    fn sixty_milliseconds_start_and_a_pause_is_told_once() {
+        let mut tracker = SpeechTracker::new(0.5);
+        let edges = feed(&mut tracker, &[0.9, 0.9, 0.9, 0.4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]);
+        assert_eq!(edges[2], Some(Edge::Started));
+        assert_eq!(edges.iter().filter(|e| **e == Some(Edge::Paused)).count(), 1);
+        assert_eq!(tracker.silence(), ms(140), "0.4 is still speech by hysteresis");
+        assert_eq!(tracker.hear(0.9, ms(20)), Some(Edge::Resumed));
+        assert_eq!(tracker.silence(), Duration::ZERO);
+    }
+}

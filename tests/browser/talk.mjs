@@ -1,0 +1,180 @@
+// Drives the talk page in Chromium with a fake microphone: node talk.mjs URL UTTERANCE.wav OUTPUT_DIR [--long "TEXT"]
+//
+// The server must be running already. Exit code 0 when every check passed, 1 when one did not, 2 for wrong arguments.
+
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+import { pageChecks } from "./page.mjs";
+import { waitFor } from "./poll.mjs";
+import { readWav, writeMicrophone } from "./wav.mjs";
+
+const [url, wav, folder] = process.argv.slice(2);
+const longAt = process.argv.indexOf("--long");
+const LONG_QUESTION = longAt > 0 ? process.argv[longAt + 1] : "Explain how booking works";
+if (!url || !wav || !folder) {
+  console.error('usage: node talk.mjs URL UTTERANCE.wav OUTPUT_DIR [--long "a question with a long answer"]');
+  process.exit(2);
+}
+
+const ANSWER_MS = 20000;
+const GAP_S = 26;
+const MIC = { leadS: 1, gapS: GAP_S, tailS: 40, maxS: 6 };
+const FLAGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+  "--autoplay-policy=no-user-gesture-required",
+];
+const SIZES = { wide: { width: 1280, height: 900 }, phone: { width: 360, height: 780 } };
+
+const problems = [];
+/** Records one check; the whole run goes on after a failure. */
+function check(what, good, detail = "") {
+  console.log(`${good ? "ok  " : "FAIL"} ${what}${detail === "" ? "" : `: ${detail}`}`);
+  if (!good) problems.push(what);
+}
+
+mkdirSync(folder, { recursive: true });
+const scratch = mkdtempSync(join(tmpdir(), "floorkeeper-talk-"));
+try {
+  await spokenCall();
+  await pageChecks({ url, folder, check, launch });
+} catch (error) {
+  check("the run came to its end", false, error.stack);
+} finally {
+  rmSync(scratch, { recursive: true, force: true });
+}
+console.log(problems.length === 0 ? "talk page: all checks passed" : `talk page: ${problems.length} failed`);
+process.exit(problems.length === 0 ? 0 : 1);
+
+/** A browser of its own; `microphone` is a WAV file, null for none. */
+async function launch(microphone) {
+  const media = microphone
+    ? [
+        "--use-fake-device-for-media-stream",
+        "--use-fake-ui-for-media-stream",
+        `--use-file-for-fake-audio-capture=${microphone}%noloop`,
+      ]
+    : [];
+  return chromium.launch({ executablePath: "/usr/bin/chromium", headless: true, args: [...FLAGS, ...media] });
+}
+
+async function spokenCall() {
+  const microphone = join(scratch, "microphone.wav");
+  const when = writeMicrophone(readWav(wav), microphone, MIC);
+  const browser = await launch(microphone);
+  const page = await browser.newPage({ viewport: SIZES.wide });
+  const errors = watchErrors(page);
+  try {
+    await page.goto(url);
+    await page.locator("#gates tr").first().waitFor({ timeout: 10000 });
+    await shoot(page, "idle");
+    await page.getByRole("button", { name: "Start talking" }).click();
+    await firstAnswer(page);
+    await bargeIn(page, when);
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Start talking" }).waitFor({ timeout: 5000 });
+    check("Escape hangs up", true);
+    const state = await read(page);
+    check(
+      "no sound of a cleared answer arrived later",
+      (state.counts["audio_after_clear"] || 0) === 0,
+      state.counts["audio_after_clear"] || 0,
+    );
+    check("no script error, no failed request", errors.length === 0, errors.join(" | "));
+    writeFileSync(join(folder, "talk.json"), JSON.stringify(state, null, 1));
+  } finally {
+    await browser.close();
+  }
+}
+
+async function firstAnswer(page) {
+  const answered = await waitFor(
+    page,
+    (s) => s.audio.peakRms > 0.01 && s.transcript().some((t) => t.side === "agent" && t.text),
+    ANSWER_MS,
+  );
+  check("a spoken turn is answered within 20 s", answered);
+  await page.waitForTimeout(1000); // so that the picture shows an answer under way
+  await shoot(page, "answer");
+  const state = await read(page);
+  const agent = state.entries.find((entry) => entry.side === "agent");
+  check("microphone was heard", state.microphone.peakRms > 0.01, `peak rms ${state.microphone.peakRms.toFixed(3)}`);
+  check(
+    "caller's words are shown",
+    state.entries.some((entry) => entry.side === "caller" && entry.text),
+  );
+  check("agent's words are shown", Boolean(agent && agent.text), agent ? agent.text : "");
+  check("audio frames were played", state.audio.playedFrames > 0, `${state.audio.playedFrames} frames`);
+  check("what was played is audible", state.rms > 0.005, `rms ${state.rms.toFixed(4)}`);
+  check(
+    "time to first sound is known",
+    state.firstSoundMs.length > 0,
+    `${state.firstSoundMs[0]} ms after the end of the turn`,
+  );
+  await waitFor(page, (s) => s.state === "listening", 30000);
+}
+
+async function bargeIn(page, when) {
+  const lead = 3500; // the long question goes out this long before the second utterance begins
+  const askAtMs = when.second.from * 1000 - lead;
+  await waitFor(page, (s, atMs) => performance.now() - s.microphone.startedAt > atMs, 60000, askAtMs);
+  await page.getByLabel("Type a turn instead of speaking").fill(LONG_QUESTION);
+  await page.keyboard.press("Enter");
+  const speaking = await waitFor(page, (s) => s.state === "speaking", 3400);
+  check("the long question is being answered before the interruption", speaking);
+  const cut = await waitFor(page, (s) => s.transcript().some((t) => t.cutMs !== null), 12000);
+  check("speech over the answer cuts it", cut);
+  await page.waitForTimeout(700); // the server's word on what was heard
+  await shoot(page, "barge-in");
+  const state = await read(page);
+  const answer = state.entries.find((entry) => entry.cutMs !== null);
+  check(
+    "the unheard part is marked",
+    (await page.locator(".unheard").count()) > 0,
+    answer ? `heard "${answer.heard}" of "${answer.text}"` : "",
+  );
+  check("truncate was accepted", (state.counts["conversation.item.truncated"] || 0) > 0);
+  check(
+    "the floor changed hands in the events",
+    state.events.some((event) => event.type === "floorkeeper.turn" || event.type === "floorkeeper.admission"),
+  );
+  const before = state.responses.length;
+  const next = await waitFor(page, (s, n) => s.responses.length > n, ANSWER_MS, before);
+  check("the interruption is answered", next);
+}
+
+function read(page) {
+  return page.evaluate(() => {
+    const { transcript, playedRms, ...rest } = window.__floorkeeper;
+    return { ...rest, entries: transcript(), rms: playedRms() };
+  });
+}
+
+async function shoot(page, name) {
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    for (const [size, viewport] of Object.entries(SIZES)) {
+      await page.setViewportSize(viewport);
+      await page.waitForTimeout(120); // one more frame of the lanes at this size
+      await page.screenshot({ path: join(folder, `${name}-${size}-${colorScheme}.png`), fullPage: size === "phone" });
+    }
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize(SIZES.wide);
+}
+
+function watchErrors(page) {
+  const errors = [];
+  page.on("pageerror", (error) => errors.push(error.message));
+  page.on("console", (message) => {
+    if (message.type() === "error") errors.push(message.text());
+  });
+  return errors;
+}

@@ -1,0 +1,108 @@
+//! The sample configuration, and that every key means something.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use floorkeeper::config::{Config, DEFAULT_AGENT, Source};
+
+const SAMPLE: &str = "docs/reference/floorkeeper.toml";
+
+fn load(sets: &[&str]) -> Config {
+    let sets: Vec<String> = sets.iter().map(|&set| set.to_owned()).collect();
+    Config::load(None, &sets, home()).unwrap_or_else(|errors| panic!("{sets:?}: {errors}"))
+}
+
+fn home() -> impl Iterator<Item = (String, String)> {
+    std::iter::once(("HOME".to_owned(), "/home/ada".to_owned()))
+}
+
+#[test]
+fn the_sample_means_the_defaults() {
+    let sample = Config::load(Some(Path::new(SAMPLE)), &[], home()).expect("the sample is right");
+    assert_eq!(sample, load(&[]));
+    assert_eq!(sample.default_agent().name, DEFAULT_AGENT);
+}
+
+/// A tool takes from `[limits.tools]` what it does not say: its keys stand in the sample only as an example.
+fn is_of_one_tool(key: &str) -> bool {
+    key.strip_prefix("limits.tools.").is_some_and(|rest| rest.contains('.'))
+}
+
+#[test]
+fn the_sample_contains_every_key() {
+    let sample = Config::load(Some(Path::new(SAMPLE)), &[], home()).expect("the sample is right");
+    let missing: BTreeSet<&str> = sample
+        .origins
+        .keys()
+        .filter(|key| sample.origins.source(key) != Some(Source::Config))
+        .filter(|key| !is_of_one_tool(key))
+        .collect();
+    assert_eq!(missing, BTreeSet::new(), "not in {SAMPLE}");
+}
+
+/// A value that is right for the key and is not its default.
+fn another(config: &Config, key: &str) -> String {
+    let words = [
+        ("listen", "127.0.0.1:9"),
+        ("public.url", "https://voice.example.com"),
+        ("auth.keys_file", "tests/data/keys.txt"),
+        ("auth.origins", "[\"https://shop.example\"]"),
+        ("turn.end", "silence"),
+        ("log.format", "json"),
+        ("log.level", "debug"),
+        ("vad.detector", "earshot"),
+        ("asr.provider", "scripted"),
+        ("llm.provider", "scripted"),
+        ("tts.provider", "scripted"),
+        ("tool.book.provider", "scripted"),
+        ("tool.find_slot.provider", "scripted"),
+        ("agent.default.tools", "[\"book\"]"),
+        ("agent.default.language", "de"),
+        ("agent.default.limits.max_tokens", "100"),
+    ];
+    if let Some((_, word)) = words.iter().find(|(known, _)| *known == key) {
+        return (*word).to_owned();
+    }
+    match key.rsplit('.').next().unwrap_or_default() {
+        "mode" => return "observe".to_owned(),
+        "overflow" => return "shed".to_owned(),
+        "fairness" => return "fair".to_owned(),
+        "queue_bytes" | "message_max" => return "1MiB".to_owned(),
+        _ => {}
+    }
+    match &config.origins.get(key).expect("a key").value {
+        toml::Value::Integer(100) => "99".to_owned(),
+        toml::Value::Integer(number) => (number + 1).to_string(),
+        toml::Value::Boolean(flag) => (!flag).to_string(),
+        toml::Value::String(_) => "something_else".to_owned(),
+        toml::Value::Array(_) => "[\"something\"]".to_owned(),
+        other => panic!("{key}: no other value is known for {other}"),
+    }
+}
+
+#[test]
+fn every_key_has_an_effect() {
+    let defaults = load(&[]);
+    let keys: Vec<&str> = defaults.origins.keys().collect();
+    assert!(keys.len() > 100, "{} keys", keys.len());
+    for key in keys {
+        let set = format!("{key}={}", another(&defaults, key));
+        let changed = load(&[&set]);
+        assert_ne!(changed, defaults, "--set {set} changes nothing");
+        assert_eq!(changed.origins.source(key), Some(Source::Set), "{key}");
+    }
+}
+
+#[test]
+fn every_key_can_be_said_in_the_environment() {
+    let defaults = load(&[]);
+    for key in defaults.origins.keys() {
+        let name = format!("FLOORKEEPER_{}", key.replace(['.', '-'], "_").to_uppercase());
+        let env = home().chain([(name.clone(), another(&defaults, key))]);
+        let changed = Config::load(None, &[], env).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_ne!(changed, defaults, "{name} changes nothing");
+        assert_eq!(changed.origins.source(key), Some(Source::Env), "{key}");
+        let about_it = changed.warnings.iter().find(|warning| warning.contains("environment"));
+        assert_eq!(about_it, None, "{name}");
+    }
+}

@@ -1,0 +1,295 @@
+// The talk page: joins the button, the text box, the microphone, one call and the pictures of it.
+
+import { Microphone, microphoneProblem, openAudio, openPlayer } from "/audio.js";
+import { Call } from "/call.js";
+import { openDebug } from "/debug.js";
+import { Gates } from "/gates.js";
+import { Lanes, Timeline } from "/lanes.js";
+import { callGateRefusal, diagnose, playPrompt, refusalText } from "/refusal.js";
+import { Transcript } from "/transcript.js";
+
+const $ = (id) => document.getElementById(id);
+
+const STATES = {
+  idle: ["Ready", "Press the button and speak, or type below."],
+  permission: ["Waiting for the microphone", "The browser asks whether this page may listen."],
+  connecting: ["Connecting…", "Asking the server for a line."],
+  listening: ["Listening", "Say something. A short pause ends your turn."],
+  hearing: ["You have the floor", "Go on; the agent waits until you are done."],
+  thinking: ["Working on the answer", "The lanes show which stage is busy."],
+  speaking: ["The agent is speaking", "Just talk to interrupt it."],
+  paused: ["The agent has paused", "It heard you and waits to see if you take the floor."],
+  ended: ["Call ended", "Press the button to talk again."],
+};
+
+const MICROPHONE_ADVICE = {
+  denied:
+    "The browser did not let this page use the microphone. Allow it in the address bar (the lock or microphone sign), then try again. You can also type.",
+  absent:
+    "No microphone was found. Plug one in or choose one in the system's sound settings, then try again. You can also type.",
+  busy: "The microphone is there but another program is using it. Close that program, then try again. You can also type.",
+  insecure:
+    "Browsers give the microphone only to secure pages. Open this page as http://localhost or http://127.0.0.1 on the server's own machine, or put HTTPS in front of it. Typing works here, and you will hear the answers.",
+  unsupported:
+    "This browser cannot record sound for a page. Use a current Firefox, Chrome, Edge or Safari. You can also type.",
+};
+
+const page = new URLSearchParams(window.location.search);
+const transcript = new Transcript({ list: $("transcript"), empty: $("transcript-empty"), announcer: $("announcer") });
+const timeline = new Timeline();
+const debug = openDebug(transcript);
+let call = null;
+let microphone = null;
+let audio = null;
+let player = null;
+let shown = "idle";
+
+// --- the call --------------------------------------------------------------------------------------------------------
+
+async function start({ withMicrophone, firstText }) {
+  if (call || $("talk").disabled) return;
+  hideNotice();
+  $("talk").disabled = true;
+  try {
+    show(withMicrophone ? "permission" : "connecting");
+    audio = audio || (await openAudio());
+    await audio.context.resume();
+    if (withMicrophone && !(await openMicrophone())) return;
+    if (await turnedAway()) return;
+    dial(firstText);
+  } finally {
+    $("talk").disabled = false;
+    if (!call) {
+      closeMicrophone();
+      show("idle");
+      if (firstText && !$("text").value) $("text").value = firstText; // what was typed is not lost
+    }
+  }
+}
+
+/** Asks the call gate first, so that a full server answers in words instead of a broken connection. */
+async function turnedAway() {
+  let refusal = null;
+  try {
+    refusal = await callGateRefusal(key());
+  } catch (error) {
+    if (error.status === undefined) {
+      explain("gone");
+      return true;
+    }
+    return false; // the socket itself will say what is wrong
+  }
+  if (refusal) sayRefused(refusal);
+  return refusal !== null;
+}
+
+function dial(firstText) {
+  player = openPlayer(audio, {
+    progress: (report) => call?.progress(report),
+    finished: (item, playedMs) => call?.finished(item, playedMs),
+    cleared: (cut, droppedMs) => call?.cleared(cut, droppedMs),
+  });
+  if (transcript.all().length > 0) note("New call", "plain");
+  const agent = page.get("agent") || page.get("model");
+  call = new Call({ key: key(), agent, player, transcript, timeline, debug, hooks: { state: show, ended, note } });
+  if (firstText) call.say(firstText);
+  paintButton();
+}
+
+function hangUp() {
+  if (call) call.hangUp();
+}
+
+async function ended(how) {
+  const last = player;
+  player = null;
+  call = null;
+  setTimeout(() => {
+    last.close();
+    if (!call) audio.context.suspend();
+  }, 200); // lets the clear reach the audio thread
+  closeMicrophone();
+  paintButton();
+  show("ended");
+  debug.state.ended = how;
+  if (how.kind === "refused")
+    sayRefused(
+      how.refusal || {
+        disposition: how.code === 1012 ? "closed" : "overloaded",
+        message: how.reason,
+        reason: how.code === 1012 ? "draining" : undefined,
+      },
+    );
+  if (how.kind === "lost")
+    notify(`The connection was lost (code ${how.code}). The call is over.`, [["Call again", restart]]);
+  if (how.kind === "unreachable") {
+    const cause = await diagnose(key());
+    if (cause.kind === "refused") sayRefused(cause.refusal);
+    else explain(cause.kind, cause.detail || how.reason);
+  }
+}
+
+function restart() {
+  start({ withMicrophone: debug.state.microphone.problem === null });
+}
+
+function explain(kind, detail) {
+  if (kind === "gone") {
+    notify("The server does not answer. Check that it is still running, then try again.", [["Try again", restart]]);
+  } else if (kind === "key") {
+    notify("This server asks for a key. Enter it under “Server key” at the end of the page, then try again.", [
+      ["Enter the key", openKey],
+      ["Try again", restart],
+    ]);
+  } else if (kind === "not_ready") {
+    notify(`The server is not ready for calls yet. ${detail || ""}`, [["Try again", restart]]);
+  } else {
+    notify(`The server is there, but the call could not be opened${detail ? `: ${detail}` : "."}`, [
+      ["Try again", restart],
+    ]);
+  }
+}
+
+function sayRefused(refusal) {
+  notify(refusalText(refusal), [["Try again", restart]]);
+  debug.state.refused = refusal;
+  playPrompt(refusal);
+}
+
+// --- the microphone --------------------------------------------------------------------------------------------------
+
+async function openMicrophone() {
+  try {
+    microphone = await Microphone.open({ context: audio.context, onChunk: heardCaller, onEnded: microphoneGone });
+    debug.state.microphone.startedAt = Math.round(performance.now());
+    debug.state.microphone.problem = null;
+    $("mic").hidden = false;
+    return true;
+  } catch (error) {
+    const problem = microphoneProblem(error);
+    debug.state.microphone.problem = problem;
+    const again = ["Try again", () => start({ withMicrophone: true })];
+    const type = ["Type instead", () => $("text").focus()];
+    const hopeless = problem === "insecure" || problem === "unsupported";
+    notify(MICROPHONE_ADVICE[problem], hopeless ? [type] : [again, type]);
+    return false;
+  }
+}
+
+function heardCaller(pcm, rms) {
+  debug.state.microphone.peakRms = Math.max(debug.state.microphone.peakRms, rms);
+  const level = Math.max(0, Math.min(1, (20 * Math.log10(rms + 1e-6) + 55) / 45));
+  $("mic-level").style.width = `${Math.round(level * 100)}%`;
+  document.documentElement.style.setProperty("--level", level.toFixed(2));
+  call?.hear(pcm, rms);
+}
+
+function microphoneGone() {
+  closeMicrophone();
+  notify("The microphone went away. The call goes on: you can type, or hang up and start again.", [
+    ["Type instead", () => $("text").focus()],
+  ]);
+}
+
+function closeMicrophone() {
+  microphone?.close();
+  microphone = null;
+  $("mic").hidden = true;
+  $("mute").setAttribute("aria-pressed", "false");
+  $("mute").textContent = "Mute";
+  document.documentElement.style.setProperty("--level", "0");
+}
+
+// --- what is on the page ---------------------------------------------------------------------------------------------
+
+function show(state) {
+  if (state === "ended" && !$("notice").hidden) state = "idle";
+  shown = state;
+  debug.state.state = state;
+  document.documentElement.dataset.state = state;
+  const [title, hint] = STATES[state];
+  $("state").textContent = title;
+  $("hint").textContent = !microphone && state === "listening" ? "Type your next turn below." : hint;
+  if (state === "connecting" || state === "ended") transcript.announce(title);
+}
+
+function paintButton() {
+  $("talk-label").textContent = call ? "Hang up" : "Start talking";
+  $("talk").classList.toggle("live", call !== null);
+}
+
+function note(text, tone) {
+  transcript.note(text, tone);
+}
+
+function notify(text, actions) {
+  debug.state.notices.push(text);
+  $("notice-text").textContent = text;
+  $("notice-actions").replaceChildren(
+    ...actions.map(([label, act]) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "quiet-button";
+      button.textContent = label;
+      button.addEventListener("click", act);
+      return button;
+    }),
+  );
+  $("notice").hidden = false;
+}
+
+function hideNotice() {
+  $("notice").hidden = true;
+}
+
+function key() {
+  return $("key").value.trim();
+}
+
+function openKey() {
+  $("key-box").open = true;
+  $("key").focus();
+}
+
+function sayTyped(text) {
+  if (!text) return;
+  if (call) call.say(text);
+  else start({ withMicrophone: false, firstText: text });
+}
+
+// --- wiring ----------------------------------------------------------------------------------------------------------
+
+$("talk").addEventListener("click", () => (call ? hangUp() : start({ withMicrophone: true })));
+$("composer").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sayTyped($("text").value.trim());
+  $("text").value = "";
+});
+for (const chip of document.querySelectorAll(".chip")) {
+  chip.addEventListener("click", () => sayTyped(chip.textContent));
+}
+$("mute").addEventListener("click", () => {
+  microphone.muted = !microphone.muted;
+  $("mute").setAttribute("aria-pressed", String(microphone.muted));
+  $("mute").textContent = microphone.muted ? "Unmute" : "Mute";
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && !event.isComposing) hangUp();
+});
+$("key").value = sessionStorage.getItem("floorkeeper.key") || "";
+$("key").addEventListener("input", () => sessionStorage.setItem("floorkeeper.key", key()));
+$("key-form").addEventListener("submit", (event) => event.preventDefault());
+window.addEventListener("pagehide", hangUp);
+
+new Lanes({ canvas: $("lanes"), text: $("lanes-text"), timeline });
+new Gates({
+  body: $("gates"),
+  message: $("gates-message"),
+  toggle: $("hold"),
+  help: $("hold-help"),
+  key,
+  onAnswer: (error) => {
+    if (error?.status === 401) $("key-box").open = true;
+  },
+});
+show("idle");
