@@ -7,6 +7,7 @@ pub mod codec;
 pub mod config;
 pub mod dialogue;
 pub mod evidence;
+pub mod fallback;
 pub mod fault;
 pub mod id;
 pub mod leg;

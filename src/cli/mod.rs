@@ -1,6 +1,8 @@
 //! One file a command.
 
+pub mod check;
 pub mod models;
+pub mod prompts;
 pub mod wer;
 pub mod call;
 pub mod load;

@@ -206,7 +206,8 @@ fn located(
     Kind::Table(children)
 }
 
-fn syntax(text: &str, file: &Arc<str>, error: &toml::de::Error) -> ConfigError {
+/// What the parser says, at its line.
+pub(super) fn syntax(text: &str, file: &Arc<str>, error: &toml::de::Error) -> ConfigError {
     let line = error.span().map(|span| line_at(text, span.start));
     let origin = Origin { source: Source::Config, file: file.clone(), line };
     let problem = format!("this is not TOML: {}", error.message().replace('\n', ", "));

@@ -10,15 +10,18 @@ use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 
 use super::backends::Backends;
+use super::change::Changes;
 use super::clock::Clock;
 use super::driver::Driver;
 use super::gates::Gates;
 use super::metrics::Metrics;
 use super::prompts::PromptSounds;
 use super::record::{Record, Registry};
-use crate::admission::{ Lease, Release};
+use super::start;
+use crate::admission::limits::Limits;
+use crate::admission::{Lease, Release};
 use crate::call::{Identity, Profile};
-use crate::config::{Agent, Config, TurnEnd};
+use crate::config::{Agent, Config, GateLimits, TurnEnd};
 use crate::evidence::Evidence;
 use crate::id::{CallId, ClassId, Stage, TenantId};
 use crate::leg::{EndOfTurn, HangUp, ServerTurns, Settings, TurnDetection};
@@ -49,6 +52,8 @@ pub struct Service {
     pub prompts: PromptSounds,
     /// Counters and histograms.
     pub metrics: Metrics,
+    /// Limits changed at run time.
+    pub changes: Changes,
     /// This process's name, in every metric and record.
     pub incarnation: String,
     /// Bounds the end-of-turn model's threads. No admission: it is our own CPU, and late is only late.
@@ -100,6 +105,7 @@ impl Service {
             clock,
             tenants: Tenants::of(&config),
             metrics: Metrics::new(&incarnation),
+            changes: Changes::default(),
             config,
             gates,
             registry: Registry::default(),
@@ -138,18 +144,53 @@ impl Service {
         CallId(self.next_call.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// How long after a cancel a run of this stage must have proven its end.
-    pub fn evidence(&self, stage: Stage) -> Duration {
+    /// The gate's name as the API, the events and the metrics write it.
+    pub fn gate_name(&self, stage: Stage) -> String {
+        match stage {
+            Stage::Tool(tool) => {
+                let name = self.config.tools.keys().nth(usize::from(tool.0));
+                format!("tool:{}", name.map_or("?", String::as_str))
+            }
+            other => other.kind().to_owned(),
+        }
+    }
+
+    /// The stage whose gate has this name.
+    pub fn stage_named(&self, name: &str) -> Option<Stage> {
+        self.gates.stages().find(|stage| self.gate_name(*stage) == name)
+    }
+
+    /// A gate's limits as the configuration has them.
+    pub fn configured_limits(&self, stage: Stage) -> Limits {
+        start::admission_limits(self.gate_limits(stage))
+    }
+
+    /// Where a gate's limit comes from: `file`, `env`, `set` or `default`.
+    pub fn limit_source(&self, stage: Stage, key: &str) -> &'static str {
+        let table = match stage {
+            Stage::Tool(_) => format!("tools.{}", &self.gate_name(stage)["tool:".len()..]),
+            other => other.kind().to_owned(),
+        };
+        let source = self.config.origins.source(&format!("limits.{table}.{key}"));
+        source.map_or("default", |source| source.label())
+    }
+
+    fn gate_limits(&self, stage: Stage) -> &GateLimits {
         let limits = &self.config.limits;
         match stage {
-            Stage::Call => limits.call.evidence,
-            Stage::Recognition => limits.recognition.evidence,
-            Stage::Model => limits.model.evidence,
-            Stage::Synthesis => limits.synthesis.evidence,
-            Stage::Tool(_) => limits.tools.evidence,
-            Stage::Callback => limits.callback.evidence,
-            Stage::Handoff => limits.handoff.evidence,
+            Stage::Call => &limits.call,
+            Stage::Recognition => &limits.recognition,
+            Stage::Model => &limits.model,
+            Stage::Synthesis => &limits.synthesis,
+            Stage::Tool(_) => limits.of_tool(&self.gate_name(stage)["tool:".len()..]),
+            Stage::Callback => &limits.callback,
+            Stage::Handoff => &limits.handoff,
         }
+    }
+
+    /// How long after a cancel a run of this stage must have proven its end.
+    pub fn evidence(&self, stage: Stage) -> Duration {
+        self.gate_limits(stage).evidence
     }
 
     /// How calls of this agent take turns, unless the client says otherwise.

@@ -45,7 +45,7 @@ pub fn admission_limits(limits: &GateLimits) -> Limits {
             config::Mode::Enforce => Mode::Enforce,
         },
         slots: match limits.slots {
-            config::Slots::Units(units) => Slots::Units(units),
+            config::Slots::Limited(units) => Slots::Units(units),
             config::Slots::Unlimited => Slots::Unlimited,
         },
         queue: limits.queue,
