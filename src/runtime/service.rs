@@ -10,15 +10,18 @@ use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 
 use super::backends::Backends;
+use super::change::Changes;
 use super::clock::Clock;
 use super::driver::Driver;
 use super::gates::Gates;
 use super::metrics::Metrics;
 use super::prompts::PromptSounds;
 use super::record::{Record, Registry};
-use crate::admission::{ Lease, Release};
+use super::start;
+use crate::admission::limits::Limits;
+use crate::admission::{Lease, Release};
 use crate::call::{Identity, Profile};
-use crate::config::{Agent, Config, TurnEnd};
+use crate::config::{Agent, Config, GateLimits, TurnEnd};
 use crate::evidence::Evidence;
 use crate::id::{CallId, ClassId, Stage, TenantId};
 use crate::leg::{EndOfTurn, HangUp, ServerTurns, Settings, TurnDetection};
@@ -49,12 +52,15 @@ pub struct Service {
     pub prompts: PromptSounds,
     /// Counters and histograms.
     pub metrics: Metrics,
+    /// Limits changed at run time.
+    pub changes: Changes,
     /// This process's name, in every metric and record.
     pub incarnation: String,
     /// Bounds the end-of-turn model's threads. No admission: it is our own CPU, and late is only late.
     pub judges: Semaphore,
     backends: OnceLock<Backends>,
     draining: AtomicBool,
+    ending: tokio::sync::watch::Sender<bool>,
     next_call: AtomicU64,
 }
 
@@ -100,6 +106,7 @@ impl Service {
             clock,
             tenants: Tenants::of(&config),
             metrics: Metrics::new(&incarnation),
+            changes: Changes::default(),
             config,
             gates,
             registry: Registry::default(),
@@ -108,6 +115,7 @@ impl Service {
             judges: Semaphore::new(JUDGES_MAX),
             backends: OnceLock::new(),
             draining: AtomicBool::new(false),
+            ending: tokio::sync::watch::Sender::new(false),
             next_call: AtomicU64::new(1),
         }
     }
@@ -133,23 +141,68 @@ impl Service {
         self.draining.store(on, Ordering::Release);
     }
 
+    /// The drain's window has closed: every call ends now.
+    pub fn end_calls(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// Turns true when every call has to end.
+    pub fn ending(&self) -> tokio::sync::watch::Receiver<bool> {
+        self.ending.subscribe()
+    }
+
     /// A name for a call to be.
     pub fn next_call(&self) -> CallId {
         CallId(self.next_call.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// How long after a cancel a run of this stage must have proven its end.
-    pub fn evidence(&self, stage: Stage) -> Duration {
+    /// The gate's name as the API, the events and the metrics write it.
+    pub fn gate_name(&self, stage: Stage) -> String {
+        match stage {
+            Stage::Tool(tool) => {
+                let name = self.config.tools.keys().nth(usize::from(tool.0));
+                format!("tool:{}", name.map_or("?", String::as_str))
+            }
+            other => other.kind().to_owned(),
+        }
+    }
+
+    /// The stage whose gate has this name.
+    pub fn stage_named(&self, name: &str) -> Option<Stage> {
+        self.gates.stages().find(|stage| self.gate_name(*stage) == name)
+    }
+
+    /// A gate's limits as the configuration has them.
+    pub fn configured_limits(&self, stage: Stage) -> Limits {
+        start::admission_limits(self.gate_limits(stage))
+    }
+
+    /// Where a gate's limit comes from: `file`, `env`, `set` or `default`.
+    pub fn limit_source(&self, stage: Stage, key: &str) -> &'static str {
+        let table = match stage {
+            Stage::Tool(_) => format!("tools.{}", &self.gate_name(stage)["tool:".len()..]),
+            other => other.kind().to_owned(),
+        };
+        let source = self.config.origins.source(&format!("limits.{table}.{key}"));
+        source.map_or("default", |source| source.label())
+    }
+
+    fn gate_limits(&self, stage: Stage) -> &GateLimits {
         let limits = &self.config.limits;
         match stage {
-            Stage::Call => limits.call.evidence,
-            Stage::Recognition => limits.recognition.evidence,
-            Stage::Model => limits.model.evidence,
-            Stage::Synthesis => limits.synthesis.evidence,
-            Stage::Tool(_) => limits.tools.evidence,
-            Stage::Callback => limits.callback.evidence,
-            Stage::Handoff => limits.handoff.evidence,
+            Stage::Call => &limits.call,
+            Stage::Recognition => &limits.recognition,
+            Stage::Model => &limits.model,
+            Stage::Synthesis => &limits.synthesis,
+            Stage::Tool(_) => limits.of_tool(&self.gate_name(stage)["tool:".len()..]),
+            Stage::Callback => &limits.callback,
+            Stage::Handoff => &limits.handoff,
         }
+    }
+
+    /// How long after a cancel a run of this stage must have proven its end.
+    pub fn evidence(&self, stage: Stage) -> Duration {
+        self.gate_limits(stage).evidence
     }
 
     /// How calls of this agent take turns, unless the client says otherwise.

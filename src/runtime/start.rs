@@ -45,7 +45,7 @@ pub fn admission_limits(limits: &GateLimits) -> Limits {
             config::Mode::Enforce => Mode::Enforce,
         },
         slots: match limits.slots {
-            config::Slots::Units(units) => Slots::Units(units),
+            config::Slots::Limited(units) => Slots::Units(units),
             config::Slots::Unlimited => Slots::Unlimited,
         },
         queue: limits.queue,
@@ -66,6 +66,14 @@ pub fn admission_limits(limits: &GateLimits) -> Limits {
         adaptive: limits.adaptive,
         ..Limits::default()
     }
+}
+
+/// The configuration uses a provider that lives on a fetched model.
+pub fn needs_models(config: &Config) -> bool {
+    config.vad.provider == "silero"
+        || config.asr.provider == "moonshine"
+        || config.tts.provider == "piper"
+        || config.turn.end == config::TurnEnd::SmartTurn && config.vad.provider != "off"
 }
 
 /// Builds every provider; blocks (models load). Each that cannot be had is said with what then does not work,
