@@ -1,4 +1,4 @@
-//! The Realtime event protocol: golden scripts, the order of events, wrong input, the leg over a socket.
+//! The Realtime event protocol: golden scripts, the order of events, wrong input, the leg.
 
 mod golden;
 mod leg;

@@ -23,8 +23,8 @@ const QUEUE_MAX_BYTES: usize = 256 * 1024;
 /// *Heard* is what was sent, by the call's own paced clock, corrected by the client's
 /// `conversation.item.truncate` or `floorkeeper.heard`: over WebSocket nobody else knows.
 ///
-/// The server bounds messages and the socket's own write buffer; that buffer has to take the largest
-/// event (the largest message and some room), the bound on what waits is kept here.
+/// The server bounds messages and the socket's own write buffer; that buffer has to take the
+/// largest event (the largest message and some room), the bound on what waits is kept here.
 #[derive(Debug)]
 pub struct RealtimeLeg<S> {
     socket: S,
@@ -144,7 +144,8 @@ where
                 return Poll::Ready(what);
             }
             if let State::Gone(how) = self.state {
-                // One try for the close frame or the pong; whoever waits for it waits in poll_flush.
+                // One try for the close frame or the pong; whoever waits for it waits in
+                // poll_flush.
                 let _ = self.poll_write(cx);
                 return Poll::Ready(FromCaller::Gone { how });
             }

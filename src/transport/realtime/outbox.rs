@@ -91,7 +91,8 @@ impl EventWriter<'_> {
     /// Adds a field. The key must need no escape.
     pub fn field<T: Serialize + ?Sized>(mut self, key: &'static str, value: &T) -> Self {
         self.key(key);
-        // Writing into memory cannot fail, and none of our values has a map with keys that are no text.
+        // Writing into memory cannot fail, and none of our values has a map with keys that are no
+        // text.
         let written = serde_json::to_writer((&mut self.outbox.arena).writer(), value);
         debug_assert!(written.is_ok(), "an event's field is always JSON: {written:?}");
         self
