@@ -9,11 +9,12 @@ use floorkeeper::id::{Generation, ItemId, ResponseId};
 use floorkeeper::leg::{FromCaller, Modality, ResponseHead, ToCaller, TurnDetection};
 use floorkeeper::transport::realtime::{Defaults, Outbox, Protocol};
 
-/// Counts the current thread's allocations.
+/// Counts the current thread's allocations and what they hold.
 struct Counting;
 
 thread_local! {
     static MADE: Cell<usize> = const { Cell::new(0) };
+    static HELD: Cell<isize> = const { Cell::new(0) };
 }
 
 // SAFETY: every call goes to the system's allocator unchanged; the count is a plain thread-local
@@ -21,11 +22,13 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         MADE.with(|made| made.set(made.get() + 1));
+        HELD.with(|held| held.set(held.get() + layout.size() as isize));
         // SAFETY: the caller's promise about `layout` is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.with(|held| held.set(held.get() - layout.size() as isize));
         // SAFETY: the caller's promise about `pointer` and `layout` is passed on.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -126,6 +129,34 @@ fn saying_a_frame_allocates_nothing_while_the_socket_keeps_up() {
     // The buffer that frames are cut from is made anew now and then, never once a frame.
     let total: usize = made[10..].iter().sum();
     assert!(total <= 190 / 4, "{total} allocations in 190 frames: {made:?}");
+}
+
+#[test]
+fn a_session_holds_little_even_after_large_messages() {
+    drop(session());
+    let before = HELD.with(Cell::get);
+    let (mut protocol, mut outbox) = session();
+    let small = append(960);
+    let large = append(3_000_000);
+    let update = |text: &str| {
+        format!(
+            r#"{{"type":"session.update","session":{{"type":"realtime","instructions":"{text}"}}}}"#
+        )
+    };
+    let (long, short) = (update(&"x".repeat(1_000_000)), update("x"));
+    let texts = HELD.with(Cell::get);
+    for text in [&small, &large, &long, &short, &small, &small] {
+        let mut heard = Vec::new();
+        protocol.hear(text, &mut heard, &mut outbox);
+        assert!(!heard.is_empty());
+        while outbox.pop().is_some() {}
+    }
+    let inputs =
+        (small.capacity() + large.capacity() + long.capacity() + short.capacity()) as isize;
+    let held = HELD.with(Cell::get) - before - inputs;
+    assert!(texts - before >= inputs);
+    println!("bytes a session: {held}");
+    assert!(held < 32 * 1024, "{held} bytes");
 }
 
 /// Not a test of speed: prints what a frame costs (`cargo test --test realtime_hot_path --

@@ -18,6 +18,9 @@ use crate::transport::{Leg, LegLost};
 /// message, since a session's settings are shown whole.
 const QUEUE_MAX_BYTES: usize = 256 * 1024;
 
+/// Room that is kept for what one message says to the call.
+const HEARD_KEPT: usize = 16;
+
 /// The Realtime events over a stream of WebSocket messages (axum's `WebSocket`, in the server).
 ///
 /// *Heard* is what was sent, by the call's own paced clock, corrected by the client's
@@ -143,6 +146,9 @@ where
             if let Some(what) = self.heard.pop_front() {
                 return Poll::Ready(what);
             }
+            // After a message of minutes of sound these are large, and may never be so again.
+            self.heard.shrink_to(HEARD_KEPT);
+            self.fresh.shrink_to(HEARD_KEPT);
             if let State::Gone(how) = self.state {
                 // One try for the close frame or the pong; whoever waits for it waits in
                 // poll_flush.

@@ -124,6 +124,10 @@ impl EventWriter<'_> {
     pub fn queue(mut self) {
         self.put(b"}");
         let frame = self.outbox.arena.split().freeze();
+        if frame.len() > ARENA_BYTES {
+            // Its buffer was made for it alone and would be kept for the smaller ones that follow.
+            self.outbox.arena = BytesMut::with_capacity(ARENA_BYTES);
+        }
         self.outbox.queued_bytes += frame.len();
         self.outbox.frames.push_back(frame);
     }
