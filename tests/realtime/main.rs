@@ -5,3 +5,4 @@ mod leg;
 mod order;
 mod properties;
 mod script;
+mod start;
