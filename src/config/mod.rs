@@ -11,6 +11,7 @@ use url::Url;
 
 mod agent;
 mod auth;
+mod calls;
 mod chosen;
 mod error;
 mod limits;
@@ -25,6 +26,7 @@ mod unknown;
 
 pub use agent::{Agent, AgentLimits, DEFAULT_AGENT};
 pub use auth::{Auth, Key};
+pub use calls::Abilities;
 pub use chosen::Chosen;
 pub use error::{ConfigError, ConfigErrors};
 pub use limits::{
