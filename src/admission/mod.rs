@@ -7,8 +7,10 @@
 //!
 //! A call sees gates only through [`Admit`], handed to it like time is.
 
+pub mod adaptive;
 mod deadlines;
 pub mod disposition;
+pub mod endpoints;
 pub mod gate;
 mod lanes;
 pub mod ledger;
