@@ -1,11 +1,12 @@
-//! The built-in front desk: dialogues as data, with the real tools, and properties of all histories.
+//! The built-in front desk: dialogues as data with the real tools, and properties of all histories.
 //!
-//! A dialogue is a file of lines in `fixtures/front_desk/`. Given: `#` a comment, `tools:` those on offer
-//! (default `find_slot book`), `language:`, `break: TOOL OUTPUT` the tool does not run and the history
-//! shows this result, `late: TOOL` its result comes only after the caller's next words, `cut: N` the
-//! caller hears only N words of the next answer (`*` for none), `other: …` words of an agent that are not the desk's,
-//! `system: …`, `caller: …`. Checked: `agent: …` (a `|` marks what was heard) and `tool: …`.
-//! `BLESS=1 cargo test --test front_desk` writes the checked lines anew.
+//! A dialogue is a file of lines in `fixtures/front_desk/`. Given: `#` a comment, `tools:` those
+//! on offer (default `find_slot book`), `language:`, `break: TOOL OUTPUT` the tool does not run
+//! and the history shows this result, `late: TOOL` its result comes only after the answer to the
+//! caller's next words, `slow: TOOL` after these words, `cut: N` the caller hears only N words of the next answer (`*` for none), `other: …`
+//! words of an agent that are not the desk's, `system: …`, `caller: …`. Checked: `agent: …` (a
+//! `|` marks what was heard) and `tool: …`. `BLESS=1 cargo test --test front_desk` writes the
+//! checked lines anew.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -43,7 +44,9 @@ struct Stage {
     tools: BTreeMap<&'static str, Arc<dyn Tool>>,
     breaks: BTreeMap<String, String>,
     late: Option<String>,
+    slow: Option<String>,
     held_back: Option<Message>,
+    returned_slowly: Option<Message>,
     cut: Option<usize>,
     runtime: tokio::runtime::Runtime,
     written: Vec<String>,
@@ -63,7 +66,9 @@ impl Stage {
             tools: BTreeMap::from([("find_slot", find), ("book", book)]),
             breaks: BTreeMap::new(),
             late: None,
+            slow: None,
             held_back: None,
+            returned_slowly: None,
             cut: None,
             runtime: tokio::runtime::Builder::new_current_thread().build().expect("a runtime"),
             written: Vec::new(),
@@ -82,6 +87,7 @@ impl Stage {
                 self.breaks.insert(tool.to_owned(), output.to_owned());
             }
             "late" => self.late = Some(rest.to_owned()),
+            "slow" => self.slow = Some(rest.to_owned()),
             "cut" if rest == "*" => self.cut = Some(0),
             "cut" => self.cut = Some(rest.parse().expect("cut: a number of words")),
             "other" => self.request.history.push(said(Role::Assistant, rest)),
@@ -89,6 +95,7 @@ impl Stage {
             "caller" => {
                 self.written.push(line.to_owned());
                 self.request.history.push(said(Role::User, rest));
+                self.request.history.extend(self.returned_slowly.take());
                 return self.answer();
             }
             _ if line.is_empty() || line.starts_with('#') => {}
@@ -149,16 +156,19 @@ impl Stage {
             }
         };
         let held_back = self.late.take_if(|late| *late == call.name).is_some();
-        let arrow = if held_back { "~>" } else { "->" };
+        let slow = self.slow.take_if(|slow| *slow == call.name).is_some();
+        let arrow = if held_back || slow { "~>" } else { "->" };
         self.written.push(format!("tool: {} {} {arrow} {output}", call.name, call.arguments));
         let returned = Message::Returned { call_id: call.call_id.clone(), output };
         self.request.history.push(Message::Called(call));
         if held_back {
             self.held_back = Some(returned);
+        } else if slow {
+            self.returned_slowly = Some(returned);
         } else {
             self.request.history.push(returned);
         }
-        !held_back
+        !held_back && !slow
     }
 }
 
@@ -202,6 +212,20 @@ fn dialogues() {
         }
     }
     assert!(wrong.is_empty(), "not as written (BLESS=1 rewrites):\n{}", wrong.join("\n"));
+}
+
+/// An explanation has to be long enough to be interrupted, and not a speech.
+#[test]
+fn explanations_have_more_than_one_sentence() {
+    for asked in ["Tell me about the restaurant", "explain how booking works", "tell me a story"] {
+        for tools in [vec![], vec![spec("book")]] {
+            let history = vec![said(Role::User, asked)];
+            let request = ModelRequest { history, tools, ..ModelRequest::default() };
+            let Reply::Say(spoken) = reply(&Persona::default(), &request) else { panic!("words") };
+            check_speech(&spoken.text);
+            assert!(sentences(&spoken.text).len() >= 5, "{asked}: {}", spoken.text);
+        }
+    }
 }
 
 #[tokio::test]
@@ -387,8 +411,18 @@ fn offered() -> impl Strategy<Value = Vec<ToolSpec>> {
         .prop_map(|names| names.into_iter().map(spec).collect())
 }
 
+/// `PROPTEST_CASES` asks for more of them.
+fn cases() -> u32 {
+    let asked = std::env::var("PROPTEST_CASES").ok();
+    asked.and_then(|cases| cases.parse().ok()).unwrap_or(400)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: cases(),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     /// Never a panic, never silence, never a speech, never a booking that no tool has confirmed.
     #[test]

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use floorkeeper::admission::Terminal;
+use floorkeeper::admission::disposition::QUEUED;
 use floorkeeper::config::{Fallback, Script};
-use floorkeeper::fallback::{Cause, Claim, Climb, Facts, Next, Prompts, Rung, Skip};
+use floorkeeper::fallback::{Cause, Claim, Climb, Facts, Next, PromptId, Prompts, Rung, Skip};
 
 fn script() -> Script {
     Script::read(None).expect("the built-in script is right")
@@ -82,19 +84,42 @@ fn each_disposition_is_told_in_its_own_words() {
     };
     for cause in Cause::all() {
         let Some(stage) = cause.stage() else { continue };
-        if !matches!(stage.kind(), "model" | "synthesis") {
+        if !matches!(stage.kind(), "recognition" | "model" | "synthesis") {
             continue;
         }
+        let heard = stage.kind() != "recognition";
         let words = match cause.label().split('.').next().expect("a label") {
             "overloaded" => "too busy",
             "closed" => "temporarily unavailable",
+            "queued" => "you are waiting",
+            _ if !heard => "I did not get that",
             "expired" | "turn_expired" => "Do you still want it?",
             "fault" => "something went wrong",
-            "queued" => "you are waiting",
             "stale" | "out_of_order" | "duplicate" => "Please say it again",
             other => panic!("a new cause: {other}"),
         };
         assert!(said(&cause).contains(words), "{}: {}", cause.label(), said(&cause));
+    }
+}
+
+/// The table of dispositions names the prompts that the ladder says of a refused answer.
+#[test]
+fn the_table_of_dispositions_names_these_prompts() {
+    let script = script();
+    let mut named = 0;
+    for cause in Cause::all() {
+        let Cause::Refusal { stage, reason } = cause else { continue };
+        let prompt = reason.disposition().prompt;
+        if stage.kind() == "model" && !prompt.is_empty() {
+            let next = script.ladder.next(&cause, &Climb::default(), &Facts::of(&cause));
+            assert_eq!(next.prompt.expect("a prompt").as_str(), prompt, "{}", cause.label());
+            named += 1;
+        }
+    }
+    assert_eq!(named, 10, "five kinds of overload, four of closed, and expiry");
+    let book = script.prompts.default_book().expect("a book");
+    for prompt in [QUEUED.prompt, Terminal::Failed.disposition().prompt] {
+        assert!(book.prompts.contains_key(&PromptId::new(prompt)), "{prompt}");
     }
 }
 

@@ -15,11 +15,12 @@ pub mod ledger;
 pub mod limits;
 pub mod mutant;
 mod records;
+mod tombstones;
 
 pub use gate::Gate;
+pub use gate::Place;
 pub use lanes::TENANTS_MAX;
 pub use limits::Limits;
-pub use records::Place;
 
 use crate::evidence::{Evidence, Unknown};
 use crate::id::{ClassId, Generation, Stage, TenantId};

@@ -185,17 +185,22 @@ fn trimmed(samples: &[i16]) -> &[i16] {
 }
 
 /// What `floorkeeper prompts render` is asked for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct RenderRequest {
     /// The configuration file.
+    #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// `--set` of the command line.
+    /// Override a key, as `tts.provider=espeak`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
     pub sets: Vec<String>,
-    /// Where the sounds go; `None` is `audio/` in the configured folder, or `fallback/audio` here.
+    /// Where the sounds go; without it `audio/` in the configured folder, or `fallback/audio` here.
+    #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// The locale; `None` is the default agent's.
+    /// The locale; without it the default agent's.
+    #[arg(long)]
     pub locale: Option<String>,
-    /// Results as JSON.
+    /// Print JSON.
+    #[arg(long)]
     pub json: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The configuration: as written ([`raw`]), and as meant ([`Config`]), which cannot be wrong.
+//! The configuration: as written (`raw`), and as meant ([`Config`]), which cannot be wrong.
 //!
 //! Each value resolves `--set`, then the file, then the environment (`FLOORKEEPER_LIMITS_MODEL_SLOTS`), then
 //! the default, and is read back with its source. `docs/reference/floorkeeper.toml` documents every key.

@@ -60,6 +60,7 @@ pub struct Service {
     pub judges: Semaphore,
     backends: OnceLock<Backends>,
     draining: AtomicBool,
+    ending: tokio::sync::watch::Sender<bool>,
     next_call: AtomicU64,
 }
 
@@ -114,6 +115,7 @@ impl Service {
             judges: Semaphore::new(JUDGES_MAX),
             backends: OnceLock::new(),
             draining: AtomicBool::new(false),
+            ending: tokio::sync::watch::Sender::new(false),
             next_call: AtomicU64::new(1),
         }
     }
@@ -137,6 +139,16 @@ impl Service {
     /// Begins or ends the drain.
     pub fn set_draining(&self, on: bool) {
         self.draining.store(on, Ordering::Release);
+    }
+
+    /// The drain's window has closed: every call ends now.
+    pub fn end_calls(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// Turns true when every call has to end.
+    pub fn ending(&self) -> tokio::sync::watch::Receiver<bool> {
+        self.ending.subscribe()
     }
 
     /// A name for a call to be.

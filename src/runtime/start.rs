@@ -68,6 +68,14 @@ pub fn admission_limits(limits: &GateLimits) -> Limits {
     }
 }
 
+/// The configuration uses a provider that lives on a fetched model.
+pub fn needs_models(config: &Config) -> bool {
+    config.vad.provider == "silero"
+        || config.asr.provider == "moonshine"
+        || config.tts.provider == "piper"
+        || config.turn.end == config::TurnEnd::SmartTurn && config.vad.provider != "off"
+}
+
 /// Builds every provider; blocks (models load). Each that cannot be had is said with what then does not work,
 /// and the next best takes its place.
 pub fn build(config: &Config) -> Result<Backends, BuildError> {

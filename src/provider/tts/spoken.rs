@@ -10,9 +10,8 @@ const CLAUSE_MAX: usize = 240;
 /// A comma cuts only after this much, in bytes, and before as much: very short clauses sound chopped.
 const CLAUSE_MIN: usize = 12;
 /// Words whose full stop ends no sentence.
-const ABBREVIATIONS: [&str; 14] = [
-    "mr", "mrs", "ms", "dr", "st", "prof", "jr", "sr", "vs", "etc", "no", "e.g", "i.e", "approx",
-];
+const ABBREVIATIONS: [&str; 14] =
+    ["mr", "mrs", "ms", "dr", "st", "prof", "jr", "sr", "vs", "etc", "no", "e.g", "i.e", "approx"];
 
 /// A stretch of text that is spoken in one go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +68,9 @@ fn tag_length(text: &str) -> usize {
 /// Length of an XML entity at the start, or 0.
 fn entity_length(text: &str) -> usize {
     match text.find(';') {
-        Some(end @ 2..=8) if text[1..end].chars().all(|c| c.is_ascii_alphanumeric() || c == '#') => {
+        Some(end @ 2..=8)
+            if text[1..end].chars().all(|c| c.is_ascii_alphanumeric() || c == '#') =>
+        {
             end + 1
         }
         _ => 0,
@@ -226,22 +227,41 @@ mod tests {
 
     #[test]
     fn what_cannot_be_spoken_becomes_spaces_and_places_stay() {
-        let text = "Say <break time=\"9s\"/>[[h@loU]] **hi** \u{1f600}\u{7} to a_b &amp; you\u{200b}.";
+        let text =
+            "Say <break time=\"9s\"/>[[h@loU]] **hi** \u{1f600}\u{7} to a_b &amp; you\u{200b}.";
         let clean = clean(text);
         assert_eq!(clean.len(), text.len());
-        assert_eq!(clean.split_whitespace().collect::<Vec<_>>().join(" "), "Say h@loU hi to a b you .");
+        assert_eq!(
+            clean.split_whitespace().collect::<Vec<_>>().join(" "),
+            "Say h@loU hi to a b you ."
+        );
         assert_eq!(clean.find("hi"), text.find("hi"));
     }
 
     #[test]
     fn comparison_signs_and_a_star_on_its_own_are_words() {
-        assert_eq!(clean("3 < 5 > 2, press * or # now & then"), "3 < 5 > 2, press * or # now & then");
+        assert_eq!(
+            clean("3 < 5 > 2, press * or # now & then"),
+            "3 < 5 > 2, press * or # now & then"
+        );
         assert_eq!(clean("# Title").trim(), "Title");
     }
 
     #[test]
     fn nothing_panics_on_odd_text() {
-        for text in ["<", "<a", "&", "&#", "*", "[[", "\u{e9}.", "\u{2026}", "a\u{301}, b", "\n\n", "&\u{e9}bc;"] {
+        for text in [
+            "<",
+            "<a",
+            "&",
+            "&#",
+            "*",
+            "[[",
+            "\u{e9}.",
+            "\u{2026}",
+            "a\u{301}, b",
+            "\n\n",
+            "&\u{e9}bc;",
+        ] {
             let clean = clean(text);
             assert_eq!(clean.len(), text.len(), "{text:?}");
             let _ = clauses(&clean);

@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use crate::admission::{RefusalReason, Refusal, Terminal};
+use crate::admission::{Refusal, Terminal};
 use crate::runtime::service::Service;
 use crate::id::Stage;
 
@@ -32,9 +32,6 @@ fn no_store(mut response: Response) -> Response {
 /// A gate's refusal before an upgrade (DESIGN section 3, *HTTP mapping*; X-18, B-068…B-075).
 pub fn refused(service: &Service, refusal: Refusal) -> Response {
     let row = refusal.reason.disposition();
-    let RefusalReason::Closed(_) | RefusalReason::Overloaded(_) = refusal.reason else {
-        return told(service, refusal.stage, row, refusal.retry_after_s, None);
-    };
     told(service, refusal.stage, row, refusal.retry_after_s, None)
 }
 

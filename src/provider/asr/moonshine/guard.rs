@@ -89,7 +89,10 @@ mod tests {
         let looping = [7, 8, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4];
         assert_eq!(without_loop(&looping), &[7, 8, 1, 2, 3, 4]);
         // Cut off in the middle of a round, the pattern is found all the same.
-        assert_eq!(without_loop(&looping[..17]), &[7, 8, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3]);
+        assert_eq!(
+            without_loop(&looping[..17]),
+            &[7, 8, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3]
+        );
         assert_eq!(without_loop(&[5; 40]), &[5]);
     }
 

@@ -146,7 +146,9 @@ impl Utterance {
     fn hear(&mut self, sound: &[i16]) {
         self.sound.extend_from_slice(sound);
         let window = self.ear.window();
-        while let Some(heard) = self.sound.get(self.speech.len() * window..).filter(|s| s.len() >= window) {
+        while let Some(heard) =
+            self.sound.get(self.speech.len() * window..).filter(|s| s.len() >= window)
+        {
             let speech = self.ear.hear(&heard[..window]) > 0.5;
             self.speech.push(speech);
         }

@@ -25,6 +25,10 @@ impl Desk<'_> {
         {
             form.name.clone_from(&made.name);
             form.day = made.day;
+            // "Move it to Friday" keeps the time; it is read back before anything happens.
+            if !slots.days.is_empty() && action == Action::Move {
+                form.time = made.time;
+            }
         }
         let reply = self.fill(words, slots, None);
         let opening = match action {
@@ -182,7 +186,7 @@ impl Desk<'_> {
                 let new = day_and_time(form.new_day.or(form.day), form.time);
                 Spoken::asking(
                     format!(
-                        "That is the booking {old}, under the name of {name}. \
+                        "That is the booking {old}. The name is {name}. \
                          The new time would be {new}. Shall I move it?"
                     ),
                     Ask::Confirm,
@@ -191,9 +195,7 @@ impl Desk<'_> {
             Action::Cancel => {
                 let when = day_and_time(form.day, form.time);
                 Spoken::asking(
-                    format!(
-                        "That is the booking {when}, under the name of {name}. Shall I cancel it?"
-                    ),
+                    format!("That is the booking {when}. The name is {name}. Shall I cancel it?"),
                     Ask::Confirm,
                 )
             }
@@ -214,7 +216,7 @@ impl Desk<'_> {
         let checked = |form: &Form| {
             form.action != Action::Book || !self.offers.find_slot || form.fitting_check().is_some()
         };
-        let known = self.form.as_ref().is_some_and(|form| form.failures > 0 && checked(form));
+        let known = self.form.as_ref().is_some_and(|form| form.wanted().is_none() && checked(form));
         if known { self.confirmed().unwrap_or_else(|| self.next()) } else { self.next() }
     }
 
@@ -231,17 +233,18 @@ impl Desk<'_> {
                     return self.question_or_help();
                 };
                 form.check = Some(Check { day, party, time: told.time, free });
+                form.failures = 0;
                 let reply = self.next();
                 self.with_good_news(told.time, reply)
             }
             Found::Closed => self.closed(),
             Found::Trouble(trouble) => {
-                form.failures += 1;
+                form.failures += u32::from(trouble != Trouble::Stopped);
                 let what = match trouble {
                     Trouble::Failed | Trouble::Unknown => {
                         "I am sorry, I could not look into the calendar."
                     }
-                    Trouble::Busy => "I am sorry, the calendar is too busy to answer.",
+                    Trouble::Busy => "I am sorry, the calendar could not take that on.",
                     Trouble::Stopped => "I stopped looking into the calendar.",
                 };
                 self.offer_retry(what)
@@ -288,6 +291,7 @@ impl Desk<'_> {
     /// `book` has returned.
     pub(super) fn booked(&mut self, call: &ToolCall, booked: Booked) -> Reply {
         let mut told = Form::from_arguments(&call.arguments);
+        let booked = fitting(told.action, booked);
         let ours = self.form.as_ref().is_some_and(|form| form.sent);
         if let Some(form) = &mut self.form {
             form.sent = false;
@@ -340,10 +344,12 @@ impl Desk<'_> {
 
     fn not_done(&mut self, trouble: Trouble) -> Reply {
         if let Some(form) = &mut self.form {
-            form.failures += 1;
+            form.failures += u32::from(trouble != Trouble::Stopped);
         }
         let what = match trouble {
-            Trouble::Busy => "I am sorry, the calendar is too busy, and nothing was changed.",
+            Trouble::Busy => {
+                "I am sorry, the calendar could not take that on, and nothing was changed."
+            }
             Trouble::Stopped => "That was stopped before anything was changed.",
             Trouble::Failed | Trouble::Unknown => {
                 "I am sorry, that failed, and nothing was changed."
@@ -401,10 +407,23 @@ impl Desk<'_> {
         let number = number_words(number);
         if form.action == Action::Move {
             let when = day_and_time(form.day, form.time);
-            return Spoken::plain(format!("Your booking is now {when}, for {name}.{number}"));
+            return Spoken::plain(format!(
+                "Your booking is now {when}. The name is {name}.{number}"
+            ));
         }
         Spoken::plain(format!("It is booked. {} The name is {name}.{number}", table(form)))
     }
+}
+
+/// A result that does not belong to what was asked for says nothing.
+fn fitting(action: Action, booked: Booked) -> Booked {
+    let fits = match booked {
+        Booked::Made(_) => action == Action::Book,
+        Booked::Moved(_) => action == Action::Move,
+        Booked::Cancelled => action == Action::Cancel,
+        _ => true,
+    };
+    if fits { booked } else { Booked::Trouble(Trouble::Unknown) }
 }
 
 fn table(form: &Form) -> String {

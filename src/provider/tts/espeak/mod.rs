@@ -54,7 +54,8 @@ impl Tts for EspeakVoice {
         cancel: Cancel,
     ) -> Run {
         Box::pin(async move {
-            let mut speaking = Speaking { voice: self, options, out, started: false, running: None };
+            let mut speaking =
+                Speaking { voice: self, options, out, started: false, running: None };
             let spoken = tokio::select! {
                 biased;
                 () = cancel.cancelled() => Ok(()),

@@ -37,7 +37,11 @@ fn build(keys: &toml::Table, around: &Surroundings) -> Result<Arc<dyn Tts>, Buil
     if !piper.speaks(&around.language) {
         return Err(BuildError::Config {
             key: "model".into(),
-            problem: format!("the voice speaks \"{}\", not \"{}\"", piper.card.language(), around.language),
+            problem: format!(
+                "the voice speaks \"{}\", not \"{}\"",
+                piper.card.language(),
+                around.language
+            ),
             right: "a voice of the agent's language, or another synthesiser".into(),
         });
     }

@@ -137,10 +137,8 @@ pub(super) struct Voice {
 impl Voice {
     /// Loads the graph. Blocks while it is read.
     pub(super) fn open(models_dir: &Path, graph: &Path) -> Result<Voice, BuildError> {
-        let missing = |detail: String| BuildError::Missing {
-            what: graph.display().to_string(),
-            detail,
-        };
+        let missing =
+            |detail: String| BuildError::Missing { what: graph.display().to_string(), detail };
         let mut model = std::fs::read(graph).map_err(|error| missing(error.to_string()))?;
         let plain = model.len();
         model.extend(one_more_output(DURATIONS));

@@ -1,20 +1,32 @@
 //! Real sound for the speech tests: the models, and recordings from Debian packages.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
-use floorkeeper::provider::Surroundings;
+use floorkeeper::provider::asr::{ASRS, Asr};
 use floorkeeper::provider::models;
+use floorkeeper::provider::{Surroundings, find};
 
 /// The model store, or `None` after a line that says why the test is skipped.
 pub fn surroundings(test: &str) -> Option<Surroundings> {
-    let dir = std::env::var_os("FLOORKEEPER_MODELS_DIR")
-        .map_or_else(models::default_dir, PathBuf::from);
+    let dir =
+        std::env::var_os("FLOORKEEPER_MODELS_DIR").map_or_else(models::default_dir, PathBuf::from);
     let found = models::look(&dir);
     if !found.complete() {
         eprintln!("SKIP {test}: {}", found.missing().join("; "));
         return None;
     }
     Some(Surroundings { models_dir: dir, language: "en".into() })
+}
+
+/// The recogniser, loaded once for all tests.
+pub fn recogniser(around: &Surroundings) -> Arc<dyn Asr> {
+    static LOADED: OnceLock<Arc<dyn Asr>> = OnceLock::new();
+    let load = || {
+        let entry = find(ASRS, "asr.provider", "moonshine").expect("it is in the table");
+        (entry.build)(&toml::Table::new(), around).expect("it can be had")
+    };
+    Arc::clone(LOADED.get_or_init(load))
 }
 
 /// A real recording with its words.
@@ -59,16 +71,23 @@ pub fn recordings(test: &str) -> Vec<Recording> {
     found
 }
 
+/// No file is read further than this.
+const SECONDS_MAX: usize = 40;
+
 /// The sound of one file of a package, at 16 kHz; `None` when the package is not installed.
 pub fn sound(package: &str, name: &str) -> Option<Vec<i16>> {
     let path = folder_of(package).join(name);
     if name.ends_with(".raw") {
         let bytes = std::fs::read(path).ok()?;
-        return Some(bytes.chunks_exact(2).map(|two| i16::from_le_bytes([two[0], two[1]])).collect());
+        return Some(
+            bytes.chunks_exact(2).map(|two| i16::from_le_bytes([two[0], two[1]])).collect(),
+        );
     }
     let mut wav = hound::WavReader::open(path).ok()?;
-    let samples: Vec<i16> = wav.samples().filter_map(Result::ok).collect();
-    match wav.spec().sample_rate {
+    let rate_hz = wav.spec().sample_rate;
+    let most = SECONDS_MAX * rate_hz as usize;
+    let samples: Vec<i16> = wav.samples().take(most).filter_map(Result::ok).collect();
+    match rate_hz {
         16_000 => Some(samples),
         8_000 => Some(resample(&samples, 8_000)),
         rate => panic!("{name}: {rate} Hz"),
@@ -87,7 +106,9 @@ pub fn resample(samples: &[i16], rate_hz: u32) -> Vec<i16> {
         let centre = at as f64 * ratio;
         let mut sum = 0.0;
         for n in (centre - reach).ceil() as i64..=(centre + reach).floor() as i64 {
-            let Some(sample) = usize::try_from(n).ok().and_then(|n| samples.get(n)) else { continue };
+            let Some(sample) = usize::try_from(n).ok().and_then(|n| samples.get(n)) else {
+                continue;
+            };
             let offset = n as f64 - centre;
             let x = std::f64::consts::PI * offset * cutoff;
             let sinc = if x.abs() < 1e-9 { 1.0 } else { x.sin() / x };

@@ -1,20 +1,13 @@
-//! The recogniser and the voices on real sound: word error rate, hallucinations, cancelling, round trips.
-
-mod speech_common;
+//! The recogniser on real sound: word error rate, inventions, cancelling, crowds.
 
 use std::sync::Arc;
 
+use crate::sounds::{recogniser, recordings, sound, surroundings};
 use floorkeeper::cli::wer::word_errors;
 use floorkeeper::evidence::Evidence;
-use floorkeeper::provider::asr::{ASRS, Asr, AsrInput, AsrOptions, AsrSignal};
-use floorkeeper::provider::{Cancel, Ended, Surroundings, find};
-use speech_common::{recordings, sound, surroundings};
+use floorkeeper::provider::asr::{Asr, AsrInput, AsrOptions, AsrSignal};
+use floorkeeper::provider::{Cancel, Ended};
 use tokio::sync::mpsc;
-
-fn recogniser(around: &Surroundings) -> Arc<dyn Asr> {
-    let entry = find(ASRS, "asr.provider", "moonshine").expect("it is in the table");
-    (entry.build)(&toml::Table::new(), around).expect("it can be had")
-}
 
 /// Feeds an utterance in frames of 20 ms with partial requests every `partial_ms` (0 = none) and one
 /// final request; gives all that was answered and how it ended.
@@ -71,7 +64,11 @@ async fn word_error_rate_of_real_people_is_below_a_tenth() {
         return;
     }
     let rate = errors as f64 / words as f64;
-    println!("{} utterances, {words} words, {errors} errors: WER {:.1} %", recordings.len(), rate * 100.0);
+    println!(
+        "{} utterances, {words} words, {errors} errors: WER {:.1} %",
+        recordings.len(),
+        rate * 100.0
+    );
     assert!(recordings.len() < 25 || rate < 0.10, "WER {rate:.3}");
 }
 
@@ -114,7 +111,10 @@ async fn partial_answers_grow_and_the_final_one_comes_last() {
     assert_eq!(ended, Ended::completed());
     let (last, partials) = signals.split_last().expect("an answer");
     assert!(last.is_final && last.seq == u32::MAX);
-    assert_eq!(word_errors("nobody is available to take your call at the moment", &last.transcript.text).0, 0);
+    assert_eq!(
+        word_errors("nobody is available to take your call at the moment", &last.transcript.text).0,
+        0
+    );
     assert!(partials.iter().all(|signal| !signal.is_final));
     assert!(partials.is_sorted_by_key(|signal| signal.seq));
 }
@@ -135,7 +135,10 @@ async fn many_utterances_at_once_each_get_their_final_answer() {
         assert_eq!(ended, Ended::completed());
         let last = signals.last().expect("an answer");
         assert!(last.is_final, "a busy pool skips partial requests only");
-        assert_eq!(word_errors("they have been carried away by monkeys", &last.transcript.text).0, 0);
+        assert_eq!(
+            word_errors("they have been carried away by monkeys", &last.transcript.text).0,
+            0
+        );
     }
 }
 

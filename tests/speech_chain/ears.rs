@@ -1,10 +1,8 @@
 //! The ears on real sound: speech is heard, music is not, and an ended turn is told from a pause.
 
-mod speech_common;
-
+use crate::sounds::{recordings, sound, surroundings};
 use floorkeeper::provider::ear::{DETECTORS, Detector, END_OF_TURN, Listening};
 use floorkeeper::provider::{Surroundings, find};
-use speech_common::{recordings, sound, surroundings};
 
 fn detector(name: &str, around: &Surroundings) -> std::sync::Arc<dyn Detector> {
     let entry = find(DETECTORS, "vad.detector", name).expect("it is in the table");
@@ -45,7 +43,8 @@ fn silero_keeps_silent_on_music_and_noise() {
     let Some(music) = sound("moh", "macroform-cold_day.wav") else {
         return eprintln!("SKIP music: apt-get install asterisk-moh-opsound-wav");
     };
-    let share = speech_share(&mut *detector.listen(), &music[..16_000 * 30.min(music.len() / 16_000)]);
+    let share =
+        speech_share(&mut *detector.listen(), &music[..16_000 * 30.min(music.len() / 16_000)]);
     assert!(share < 0.02, "{share:.3} of the music is speech");
 }
 

