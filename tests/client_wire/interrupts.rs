@@ -18,7 +18,8 @@ async fn twenty_interrupted_answers_end_where_the_callers_stopped_listening() {
     futures_util::future::join_all(calls).await;
     server.assert_quiescent();
     let model = server.ledger("model");
-    assert_eq!(model["anomalies"], json!({}), "{model:#}");
+    let anomalies = model["anomalies"].as_object().unwrap();
+    assert!(anomalies.values().all(|count| *count == json!(0)), "{model:#}");
 }
 
 /// One call: an answer, an interruption once `listen_ms` of it has come, and the answer to that.
