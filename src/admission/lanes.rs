@@ -1,6 +1,7 @@
 //! Who of the waiting goes next: lanes of arrival order, one for all or one a tenant and class.
 
 use super::limits::{ClassRule, Fairness, Limits, share_of};
+use super::mutant;
 use super::records::{Ends, NIL, Record, Slab};
 use crate::id::{ClassId, TenantId};
 use crate::time::{Timestamp, ms};
@@ -11,6 +12,7 @@ pub const TENANTS_MAX: usize = 64;
 const RANK_DEFAULT: u8 = 100;
 
 /// The queue of one gate, split as its fairness needs.
+#[derive(Clone)]
 pub(super) struct Lanes {
     rules: Vec<ClassRule>,
     fairness: Fairness,
@@ -150,7 +152,11 @@ impl Lanes {
 
     pub fn push(&mut self, slab: &mut Slab, at: u32) {
         let lane = slab[at].lane;
-        self.queues[usize::from(lane)].push(slab, at, |record| &mut record.queue);
+        let queue = &mut self.queues[usize::from(lane)];
+        match mutant::is("newcomer_jumps") {
+            true => queue.push_first(slab, at, |record| &mut record.queue),
+            false => queue.push(slab, at, |record| &mut record.queue),
+        }
         let tenant = self.tenant_of(lane);
         self.tenants[tenant].queued += 1;
         self.waiting += 1;
@@ -196,7 +202,8 @@ impl Lanes {
         heads.min_by_key(|&at| slab[at].arrival)
     }
 
-    /// Who goes next with `free` units of a ceiling; nobody who is at its share or whose class has no room.
+    /// Who goes next with `free` units of a ceiling; nobody who is at its share or whose class has
+    /// no room.
     pub fn next(&mut self, slab: &Slab, now: Timestamp, room: Room) -> Option<u32> {
         if self.queues.len() == 1 && !matches!(self.fairness, Fairness::HardCap { .. }) {
             return Some(self.queues[0].first).filter(|&at| at != NIL);

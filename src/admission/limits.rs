@@ -185,7 +185,8 @@ impl Overflow {
 pub enum Fairness {
     /// The oldest arrival.
     Fifo,
-    /// The oldest arrival whose tenant is under its share; the share binds even when units idle (B-060…B-067).
+    /// The oldest arrival whose tenant is under its share; the share binds even when units idle
+    /// (B-060…B-067).
     HardCap {
         /// Share of the ceiling in force and of the queue, rounded up, at least one.
         tenant_share_pct: u8,
@@ -242,7 +243,8 @@ impl Default for Tombstones {
 pub enum Intake {
     /// Admitted when a unit is free and nobody waits; releases wake waiters by themselves.
     AtOnce,
-    /// Every offer waits until a `take`, and only a `take` expires: how operation traces are replayed.
+    /// Every offer waits until a `take`, and only a `take` expires: how operation traces are
+    /// replayed.
     QueueFirst,
 }
 

@@ -1,9 +1,9 @@
 //! Admission: whether work may enter one named, constrained stage, now.
 //!
-//! One [`gate::Gate`] a stage: a pure synchronous state machine, `now` passed in, check and reservation one step
-//! . It owns its queue, its leases and its ledger and touches nothing else: no clock, no lock, no
-//! task. `runtime/` puts a lock around each gate and delivers what it decided for others; `sim/` drives
-//! the same code in virtual time.
+//! One [`gate::Gate`] a stage: a pure synchronous state machine, `now` passed in, check and
+//! reservation one step. It owns its queue, its leases and its ledger and touches nothing
+//! else: no clock, no lock, no task. `runtime/` puts a lock around each gate and delivers what it
+//! decided for others; `sim/` drives the same code in virtual time.
 //!
 //! A call sees gates only through [`Admit`], handed to it like time is.
 
@@ -15,11 +15,12 @@ pub mod ledger;
 pub mod limits;
 pub mod mutant;
 mod records;
+mod tombstones;
 
 pub use gate::Gate;
+pub use gate::Place;
 pub use lanes::TENANTS_MAX;
 pub use limits::Limits;
-pub use records::Place;
 
 use crate::evidence::{Evidence, Unknown};
 use crate::id::{ClassId, Generation, Stage, TenantId};
@@ -56,7 +57,8 @@ pub struct Offer {
     pub bytes: u64,
     /// The offer it tries again, with the same birth and deadline.
     pub retry_of: Option<OfferId>,
-    /// Offers with the same key replace each other while queued, under `overflow = "replace"` (C-031).
+    /// Offers with the same key replace each other while queued, under `overflow = "replace"`
+    /// (C-031).
     pub supersedes: Option<u64>,
 }
 
@@ -266,8 +268,9 @@ pub trait Admit {
     fn cancel(&mut self, now: Timestamp, lease: &Lease, why: Cancelled);
     /// Gives a lease back, with proof or without.
     fn settle(&mut self, now: Timestamp, lease: Lease, release: Release) -> Settled;
-    /// The owner's generation rotates: at every gate whose work rotates ([`Stage::rotates`]) what the owner
-    /// has queued ends `cancelled` (without a [`Wake`]: the owner knows) and what it has running loses its authority.
+    /// The owner's generation rotates: at every gate whose work rotates ([`Stage::rotates`]) what
+    /// the owner has queued ends `cancelled` (without a [`Wake`]: the owner knows) and what it has
+    /// running loses its authority.
     fn rotate(&mut self, now: Timestamp, owner: OwnerId, generation: Generation, why: Cancelled);
     /// How long offers of this stage may wait: the deadline rule of DESIGN section 3 needs it.
     fn max_wait(&self, stage: Stage) -> std::time::Duration;

@@ -1,4 +1,4 @@
-//! Deliberately broken variants, one chosen by `FLOORKEEPER_MUTANT`; compiled in only with the feature `mutants`.
+//! Deliberately broken variants, one picked by `FLOORKEEPER_MUTANT`; only with feature `mutants`.
 
 /// The variants of this folder, each caught by `tests/admission_mutants.rs`.
 pub const ADMISSION: [&str; 6] = [

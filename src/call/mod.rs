@@ -200,6 +200,11 @@ impl Call {
         }
     }
 
+    /// An utterance is being heard or its words are awaited: its sound is still needed.
+    pub fn is_hearing(&self) -> bool {
+        !matches!(self.ear, Ear::Quiet)
+    }
+
     /// The generation that has the floor.
     pub fn generation(&self) -> Generation {
         self.generation

@@ -1,7 +1,8 @@
-//! `floorkeeper admission replay FILE.jsonl`: runs an operation trace on a gate and compares every answer.
+//! `floorkeeper admission replay FILE.jsonl`: runs an operation trace on a gate, compares answers.
 //!
-//! A line with `trace` and `limits` opens a trace on a new gate; a line with `op` is an operation, `want` its answer.
-//! The gate takes offers queue-first, keeps every tombstone and goes by the times the trace tells.
+//! A line with `trace` and `limits` opens a trace on a new gate; a line with `op` is an operation,
+//! `want` its answer. The gate takes offers queue-first, keeps every tombstone and goes by
+//! the times the trace tells.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -82,7 +83,8 @@ pub struct Unreadable {
     pub what: String,
 }
 
-/// Runs the command: 0 when every answer is as wanted, 1 on a mismatch, 2 when the input cannot be read.
+/// Runs the command: 0 when every answer is as wanted, 1 on a mismatch, 2 when the input cannot be
+/// read.
 pub fn run(path: &Path, json: bool) -> ExitCode {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -201,7 +203,8 @@ fn open_trace(
     Ok(())
 }
 
-/// JSON, and the `NaN` and `Infinity` that some writers put in it: those become null, which no argument may be.
+/// JSON, and the `NaN` and `Infinity` that some writers put in it: those become null, which no
+/// argument may be.
 fn parsed(bytes: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "not UTF-8; a trace is UTF-8 text")?;
     serde_json::from_str(text).or_else(|cause| {

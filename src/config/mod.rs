@@ -1,4 +1,4 @@
-//! The configuration: as written ([`raw`]), and as meant ([`Config`]), which cannot be wrong.
+//! The configuration: as written (`raw`), and as meant ([`Config`]), which cannot be wrong.
 //!
 //! Each value resolves `--set`, then the file, then the environment (`FLOORKEEPER_LIMITS_MODEL_SLOTS`), then
 //! the default, and is read back with its source. `docs/reference/floorkeeper.toml` documents every key.
@@ -14,6 +14,8 @@ mod auth;
 mod chosen;
 mod error;
 mod limits;
+mod prompt_audio;
+mod prompts;
 mod raw;
 mod reader;
 mod sections;
@@ -28,6 +30,7 @@ pub use error::{ConfigError, ConfigErrors};
 pub use limits::{
     Fairness, GateLimits, LIMIT_MS_MAX, Limits, Mode, Overflow, QUEUE_MAX, SLOTS_MAX, Slots,
 };
+pub use prompts::{Fallback, SPOKEN_FILE, Script};
 pub use raw::{Origin, Source};
 pub use sections::{
     BargeIn, Call, Connections, Drain, FallbackTimes, Log, LogFormat, Models, Playout, Realtime,
@@ -130,6 +133,19 @@ impl Config {
     /// Every value with its source: lines for people, or one JSON object by key. Secrets are left out.
     pub fn show(&self, json: bool) -> String {
         self.origins.show(json)
+    }
+
+    /// An error about `key` at the place it was written, or else at the place `chosen` was.
+    pub fn error_at(
+        &self,
+        key: &str,
+        chosen: &str,
+        problem: impl Into<String>,
+        right: impl Into<String>,
+    ) -> ConfigError {
+        let default = Origin::default_value();
+        let written = self.origins.get(key).or_else(|| self.origins.get(chosen));
+        ConfigError::at(written.map_or(&default, |r| &r.origin), key, problem, right)
     }
 
     fn resolve(

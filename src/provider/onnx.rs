@@ -55,7 +55,8 @@ fn environment(models_dir: &Path) -> Result<Environment, BuildError> {
     }
     let library = models::locate(models_dir, &MOONSHINE, RUNTIME_LIBRARY)?;
     let loaded = guarded("the library", || {
-        let builder = ort::init_from(&library).map_err(|error| ort::Error::new(error.to_string()))?;
+        let builder =
+            ort::init_from(&library).map_err(|error| ort::Error::new(error.to_string()))?;
         builder.with_name("floorkeeper").with_telemetry(false).build()
     })
     .map_err(|detail| missing("ONNX Runtime", detail))?;
@@ -101,13 +102,12 @@ impl Sessions {
     pub fn with<T>(&self, work: impl FnOnce(&mut Session) -> T) -> T {
         let count = self.sessions.len();
         let first = self.next.fetch_add(1, Ordering::Relaxed) % count;
-        let idle = (0..count).find_map(|step| {
-            match self.sessions[(first + step) % count].try_lock() {
+        let idle =
+            (0..count).find_map(|step| match self.sessions[(first + step) % count].try_lock() {
                 Ok(session) => Some(session),
                 Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
                 Err(TryLockError::WouldBlock) => None,
-            }
-        });
+            });
         let mut session = idle.unwrap_or_else(|| lock(&self.sessions[first]));
         work(&mut session)
     }

@@ -2,10 +2,11 @@
 
 use super::super::ledger::Standing;
 use super::super::limits::Intake;
-use super::super::records::{NIL, Place, Record};
+use super::super::records::{Found, NIL, Record, State};
+use super::super::tombstones::Tombstone;
 use super::super::{Lease, OfferId, Terminal, Ticket, Wake, mutant};
 use super::{Gate, Pressure};
-use crate::time::{Timestamp, ms};
+use crate::time::Timestamp;
 
 /// The answer to a `take` (A-077…A-082).
 #[derive(Debug, PartialEq, Eq)]
@@ -26,7 +27,8 @@ pub enum Taken {
 }
 
 impl Gate {
-    /// Ends what is past its deadline and lets through what fits: for the timer and the once-a-second pass (B-036).
+    /// Ends what is past its deadline and lets through what fits: for the timer and the
+    /// once-a-second pass (B-036).
     pub fn expire(&mut self, now: Timestamp, wakes: &mut Vec<Wake>) {
         let now = self.clock(now);
         self.expire_due(now, wakes);
@@ -34,7 +36,8 @@ impl Gate {
         self.forget_tombstones(now);
     }
 
-    /// When [`Gate::expire`] has something to end: just after the earliest deadline, since equal is alive.
+    /// When [`Gate::expire`] has something to end: just after the earliest deadline, since equal is
+    /// alive.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let (deadline, _) = self.deadlines.first()?;
         let micros = deadline.as_micros().checked_add(1)?;
@@ -66,7 +69,8 @@ impl Gate {
         Taken::Admitted(self.grant(now, at))
     }
 
-    /// Puts a waiting offer's deadline off to the gate's whole `max_wait_ms`, once (DESIGN section 3, *ages*).
+    /// Puts a waiting offer's deadline off to the gate's whole `max_wait_ms`, once (DESIGN section
+    /// 3, *ages*).
     ///
     /// Returns the deadline now in force; `None` when it waits no longer or was put off before.
     pub fn extend(&mut self, now: Timestamp, ticket: &Ticket) -> Option<Timestamp> {
@@ -76,22 +80,20 @@ impl Gate {
         if record.extended || now > record.deadline {
             return None;
         }
-        self.deadlines.remove(&mut self.slab, at);
+        self.deadlines.remove(at);
         let max_wait = self.limits.max_wait();
         let record = &mut self.slab[at];
         record.extended = true;
         record.deadline = record.deadline.max(record.born + max_wait);
-        let deadline = record.deadline;
-        self.deadlines.add(&mut self.slab, at);
+        let (deadline, arrival) = (record.deadline, record.arrival);
+        self.deadlines.add(at, deadline, arrival);
         Some(deadline)
     }
 
     pub(super) fn waiting_at(&self, ticket: &Ticket) -> Option<u32> {
         match self.slab.find(ticket.slot, ticket.offer) {
-            super::super::records::Found::At(at) if self.slab[at].place == Place::Queued => {
-                Some(at)
-            }
-            _ => None,
+            Found::At(at) if self.slab[at].state == State::Queued => Some(at),
+            Found::At(_) | Found::Ended | Found::NeverMade => None,
         }
     }
 
@@ -135,16 +137,17 @@ impl Gate {
     fn grant(&mut self, now: Timestamp, at: u32) -> Lease {
         self.unqueue(now, at);
         self.ledger.shift(Self::payer(&self.slab[at]), Standing::Queued, Standing::Active);
-        self.slab[at].place = Place::Active;
+        self.slab[at].state = State::Active;
         self.slab[at].since = now;
         self.start(now, at);
         Lease { stage: self.stage, offer: self.slab[at].offer, slot: self.slab.key(at) }
     }
 
-    /// Takes a record out of the queue and its indexes; it stands nowhere until the caller says where.
+    /// Takes a record out of the queue and its indexes; it stands nowhere until the caller says
+    /// where.
     fn unqueue(&mut self, now: Timestamp, at: u32) {
         self.lanes.take(&mut self.slab, at);
-        self.deadlines.remove(&mut self.slab, at);
+        self.deadlines.remove(at);
         let record = &self.slab[at];
         self.queued_bytes -= record.bytes;
         let waited_us = now.since(record.since).as_micros() as u64;
@@ -184,8 +187,19 @@ impl Gate {
     pub(super) fn end(&mut self, now: Timestamp, at: u32, from: Standing, terminal: Terminal) {
         self.ledger.shift(Self::payer(&self.slab[at]), from, Standing::Ended(terminal));
         self.disown(at);
-        self.slab[at].place = Place::Ended(terminal);
-        self.tombstones.push_back((now, at));
+        let record = &self.slab[at];
+        self.tombstones.add(Tombstone {
+            offer: record.offer,
+            owner: record.owner,
+            terminal,
+            cancelled: record.cancelled,
+            arrival: record.arrival,
+            cost: record.cost,
+            born: record.born,
+            deadline: record.deadline,
+            ended: now,
+        });
+        self.slab.drop_at(at);
         self.forget_tombstones(now);
     }
 
@@ -198,14 +212,8 @@ impl Gate {
 
     /// Forgets ends that are too many or too old; their identities may be used again.
     fn forget_tombstones(&mut self, now: Timestamp) {
-        let kept = self.limits.tombstones;
-        while let Some(&(ended, at)) = self.tombstones.front() {
-            if self.tombstones.len() <= kept.count && now <= ended + ms(kept.age_ms) {
-                return;
-            }
-            self.tombstones.pop_front();
-            self.ids.remove(&self.slab[at].offer.0);
-            self.slab.drop_at(at);
+        while let Some(gone) = self.tombstones.forget(now, self.limits.tombstones) {
+            self.ids.remove(&gone.offer.0);
         }
     }
 }

@@ -19,7 +19,11 @@ async fn call(name: &str, manners: Manners, barge: &[&str]) -> Report {
         record: Some(std::env::temp_dir().join(format!("fk-{}-{name}.wav", std::process::id()))),
         barge: barge
             .iter()
-            .map(|after| format!("{after}={}", speech(&format!("{name}-barge"), 200).display()).parse().unwrap())
+            .map(|after| {
+                format!("{after}={}", speech(&format!("{name}-barge"), 200).display())
+                    .parse()
+                    .unwrap()
+            })
             .collect(),
         agent: None,
         key: None,

@@ -145,9 +145,9 @@ impl Story {
         self.by_response.insert(response, index);
     }
 
-    /// A non-silent frame of the agent was heard.
-    pub(super) fn agent_heard(&mut self, now: Duration) {
-        let turn = self.current();
+    /// A non-silent frame of an answer was heard.
+    pub(super) fn agent_heard(&mut self, now: Duration, response: &str) {
+        let turn = self.turn_of(response);
         if turn.first_audio_ms.is_none() {
             turn.first_audio_ms = turn.end_of_speech.map(|end| ms(now.saturating_sub(end)));
         }

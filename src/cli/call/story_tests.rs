@@ -27,7 +27,7 @@ fn waits_and_work_are_told_apart_per_stage() {
     story.admission(at(1_410), note("model", "queued", Some("turn-1")));
     story.admission(at(1_660), note("model", "admitted", Some("turn-1")));
     story.response_created("resp_1".into());
-    story.agent_heard(at(2_000));
+    story.agent_heard(at(2_000), "resp_1");
     story.admission(at(2_100), note("model", "completed", Some("turn-1")));
     let turns = story.into_turns();
     assert_eq!(turns.len(), 1);

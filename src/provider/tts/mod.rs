@@ -11,6 +11,7 @@ use crate::provider::{Cancel, Entry, Run};
 pub mod espeak;
 pub mod openai;
 pub mod piper;
+mod spoken;
 
 /// Every synthesiser there is.
 pub static TTSS: &[Entry<dyn Tts>] =

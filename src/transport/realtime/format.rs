@@ -109,7 +109,9 @@ impl SoundIn {
     pub fn hear(&mut self, text: &str, out: &mut Vec<FromCaller>) -> Result<(), Wrong> {
         self.bytes.clear();
         BASE64.decode_vec(text, &mut self.bytes).map_err(|fault| {
-            let message = format!("'audio' must be base64, but is not: {fault}.");
+            let fault = fault.to_string();
+            let message =
+                format!("'audio' must be base64, but is not: {}.", fault.trim_end_matches('.'));
             Wrong::at("invalid_value", "audio", message)
         })?;
         if self.format == Format::Pcm && self.bytes.len() % 2 != 0 {

@@ -157,7 +157,9 @@ where
                 }
             }
             // What the client is answered at once goes out at once, whatever the call does next.
-            if let Poll::Ready(Err(fault)) = self.poll_write(cx) {
+            if let Poll::Ready(Err(fault)) = self.poll_write(cx)
+                && !matches!(self.state, State::Gone(_))
+            {
                 self.fail(fault);
             }
         }

@@ -10,6 +10,7 @@
 mod answers;
 mod fields;
 mod format;
+pub mod handshake;
 mod hear;
 mod items;
 mod leg;
@@ -18,6 +19,7 @@ mod outbox;
 mod protocol;
 mod request;
 mod say;
+pub mod secrets;
 mod session;
 mod tools;
 mod turns;

@@ -134,7 +134,8 @@ impl Decoding<'_> {
             let (layer, part) = (at / 2, PARTS[at % 2]);
             next.of_words.push(taken(&mut outputs, &format!("present.{layer}.decoder.{part}"))?);
             if first {
-                next.of_sound.push(taken(&mut outputs, &format!("present.{layer}.encoder.{part}"))?);
+                next.of_sound
+                    .push(taken(&mut outputs, &format!("present.{layer}.encoder.{part}"))?);
             }
         }
         let (_, logits) = outputs["logits"].try_extract_tensor::<f32>()?;

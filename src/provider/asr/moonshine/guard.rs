@@ -1,10 +1,46 @@
 //! Keeps what Moonshine invents out of the transcript: it writes something for any sound, and what it
 //! writes for noise looks like speech.
 
-/// Speech that a segment must hold to be believed, in windows of the detector (32 ms each).
-pub(super) const SPEECH_WINDOWS_MIN: usize = 6;
-/// Least mean log-probability a token.
-pub(super) const LOG_PROB_MIN: f32 = -1.0;
+/// A sample counts as speech when its window does; of these a segment needs this many: 200 ms.
+const SPEECH_MIN: usize = 3_200;
+/// Less than this is not even a single letter: 120 ms.
+const WORD_MIN: usize = 1_920;
+/// A segment in which so little speech is believed is short itself: 2 s.
+const WORD_SEGMENT_MAX: usize = 32_000;
+/// Least mean log-probability a token. Measured: single words of real people down to -0.8.
+const LOG_PROB_MIN: f32 = -1.0;
+/// And for a short word, which music makes as well.
+const WORD_LOG_PROB_MIN: f32 = -0.6;
+
+/// How much of a segment is speech.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    /// Samples in it.
+    pub(super) samples: usize,
+    /// Samples of speech in it.
+    pub(super) speech: usize,
+}
+
+impl Heard {
+    /// Asking the model is worth it.
+    pub(super) fn may_hold_words(self) -> bool {
+        self.speech >= SPEECH_MIN || self.may_be_a_word()
+    }
+
+    fn may_be_a_word(self) -> bool {
+        self.speech >= WORD_MIN && self.samples <= WORD_SEGMENT_MAX
+    }
+
+    /// What the model wrote can be believed.
+    pub(super) fn believes(self, mean_log_prob: f32, looped: bool) -> bool {
+        if self.speech >= SPEECH_MIN {
+            mean_log_prob >= LOG_PROB_MIN
+        } else {
+            self.may_be_a_word() && mean_log_prob >= WORD_LOG_PROB_MIN && !looped
+        }
+    }
+}
+
 /// Longest pattern that is looked for.
 const PATTERN_MAX: usize = 12;
 
@@ -46,14 +82,17 @@ fn is_note(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{cleaned, without_loop};
+    use super::{Heard, cleaned, without_loop};
 
     #[test]
     fn a_loop_is_cut_to_its_first_round() {
         let looping = [7, 8, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4];
         assert_eq!(without_loop(&looping), &[7, 8, 1, 2, 3, 4]);
         // Cut off in the middle of a round, the pattern is found all the same.
-        assert_eq!(without_loop(&looping[..17]), &[7, 8, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3]);
+        assert_eq!(
+            without_loop(&looping[..17]),
+            &[7, 8, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3]
+        );
         assert_eq!(without_loop(&[5; 40]), &[5]);
     }
 
@@ -70,5 +109,17 @@ mod tests {
         assert_eq!(cleaned(" ? "), "");
         assert_eq!(cleaned("\u{266a}"), "");
         assert_eq!(cleaned("I'm 5."), "I'm 5.");
+    }
+
+    #[test]
+    fn little_speech_is_believed_only_when_it_is_a_sure_short_word() {
+        let letter = Heard { samples: 9_600, speech: 2_048 };
+        assert!(letter.may_hold_words() && letter.believes(-0.3, false));
+        assert!(!letter.believes(-0.8, false) && !letter.believes(-0.1, true));
+        let music = Heard { samples: 128_000, speech: 2_048 };
+        assert!(!music.may_hold_words() && !music.believes(-0.1, false));
+        let sentence = Heard { samples: 128_000, speech: 64_000 };
+        assert!(sentence.may_hold_words() && sentence.believes(-0.8, true));
+        assert!(!sentence.believes(-1.2, false));
     }
 }

@@ -32,7 +32,8 @@ impl Vocabulary {
     pub(super) fn text(&self, numbers: &[i64]) -> String {
         let mut bytes = Vec::new();
         for number in numbers {
-            let Some(token) = usize::try_from(*number).ok().and_then(|at| self.tokens.get(at)) else {
+            let Some(token) = usize::try_from(*number).ok().and_then(|at| self.tokens.get(at))
+            else {
                 continue;
             };
             match (token.strip_prefix(b"<0x"), token.first(), token.last()) {

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::Moonshine;
 use super::graphs::Graphs;
-use super::guard::{LOG_PROB_MIN, SPEECH_WINDOWS_MIN, cleaned, without_loop};
+use super::guard::{Heard, cleaned, without_loop};
 use crate::dialogue::Transcript;
 use crate::evidence::{Evidence, Unknown};
 use crate::fault::Fault;
@@ -146,7 +146,9 @@ impl Utterance {
     fn hear(&mut self, sound: &[i16]) {
         self.sound.extend_from_slice(sound);
         let window = self.ear.window();
-        while let Some(heard) = self.sound.get(self.speech.len() * window..).filter(|s| s.len() >= window) {
+        while let Some(heard) =
+            self.sound.get(self.speech.len() * window..).filter(|s| s.len() >= window)
+        {
             let speech = self.ear.hear(&heard[..window]) > 0.5;
             self.speech.push(speech);
         }
@@ -192,14 +194,14 @@ impl Utterance {
         self.ever_started = true;
         let samples = job.samples().min(self.sound.len());
         let spoken = self.speech[..samples / self.ear.window()].iter().filter(|s| **s).count();
-        let spoken_samples = spoken * self.ear.window();
+        let heard = Heard { samples, speech: spoken * self.ear.window() };
         let sound: Vec<f32> =
             self.sound[..samples].iter().map(|sample| f32::from(*sample) / 32_768.0).collect();
         let model = Arc::clone(&self.model);
         Work::Running(
             job,
             tokio::task::spawn_blocking(move || {
-                let piece = model.write_down(sound, spoken_samples);
+                let piece = model.write_down(sound, heard);
                 drop(permit);
                 piece
             }),
@@ -317,8 +319,8 @@ impl Drop for Borrowed<'_> {
 
 impl Moonshine {
     /// Writes down a stretch of sound with a copy of the model that is idle; the caller holds a permit.
-    fn write_down(&self, sound: Vec<f32>, spoken_samples: usize) -> Result<Piece, String> {
-        if spoken_samples < SPEECH_WINDOWS_MIN * 512 {
+    fn write_down(&self, sound: Vec<f32>, heard: Heard) -> Result<Piece, String> {
+        if !heard.may_hold_words() {
             return Ok(Piece::default());
         }
         let mut copy = Borrowed::from(self);
@@ -330,7 +332,8 @@ impl Moonshine {
         let count = written.tokens.len() + 1;
         let mean = written.log_prob / count as f32;
         let text = cleaned(&self.vocabulary.text(tokens));
-        if text.is_empty() || mean < LOG_PROB_MIN {
+        let looped = tokens.len() < written.tokens.len();
+        if text.is_empty() || !heard.believes(mean, looped) {
             tracing::debug!(mean, "moonshine: nothing that can be believed");
             return Ok(Piece::default());
         }

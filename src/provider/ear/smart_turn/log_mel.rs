@@ -58,8 +58,11 @@ impl LogMel {
             let _ = self.fft.process_with_scratch(&mut windowed, &mut spectrum, &mut scratch);
             for (mel, band) in self.bands.iter().enumerate() {
                 let bins = &spectrum[band.first..band.first + band.weights.len()];
-                let power: f32 =
-                    bins.iter().zip(&band.weights).map(|(bin, weight)| bin.norm_sqr() * weight).sum();
+                let power: f32 = bins
+                    .iter()
+                    .zip(&band.weights)
+                    .map(|(bin, weight)| bin.norm_sqr() * weight)
+                    .sum();
                 features[mel * FRAMES + frame] = power.max(POWER_FLOOR as f32).log10();
             }
         }

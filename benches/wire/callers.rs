@@ -1,0 +1,352 @@
+//! The callers: one thread, a wheel of twenty slots of a millisecond, messages encoded beforehand.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::LocalSet;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::incoming::{Reader, Seen};
+use crate::process::{Usage, machine_cpu, usage};
+use crate::server::Detection;
+use crate::sound::{CYCLE_FRAMES, Cycle, SPEECH_FRAMES, client_frame, first_position, text_frame};
+
+/// Turn taking by the client.
+const MANUAL_TURNS: &str = concat!(
+    r#"{"type":"session.update","session":{"type":"realtime","#,
+    r#""audio":{"input":{"turn_detection":null}}}}"#
+);
+/// A frame every twenty milliseconds; each call has its own millisecond of the twenty.
+const SLOTS: usize = 20;
+/// A caller whose messages are stuck for this many bytes has lost its server.
+const STUCK_BYTES: usize = 256 << 10;
+/// Sound after a gap like this belongs to a new stretch.
+const GAP: Duration = Duration::from_millis(500);
+
+/// A run's plan.
+pub struct Plan<'a> {
+    pub calls: usize,
+    pub warm_up: Duration,
+    pub measure: Duration,
+    pub detection: Detection,
+    /// The server is a floor: it knows no sessions and no answers.
+    pub floor: bool,
+    pub cycle: &'a Cycle,
+}
+
+/// What was measured between the end of the warm-up and the end of the run.
+pub struct Measured {
+    pub calls: usize,
+    pub window: Duration,
+    pub server_before: Usage,
+    pub server_start: Usage,
+    pub server_end: Usage,
+    pub own_start: Usage,
+    pub own_end: Usage,
+    /// CPU time of everything on the machine within the window.
+    pub machine: Duration,
+    pub stats: Stats,
+}
+
+/// Counts of all calls together.
+#[derive(Default)]
+pub struct Stats {
+    pub frames_sent: u64,
+    /// How late the generator itself was.
+    pub send_late_us: Vec<u32>,
+    /// How late the agent's messages were against their stream's own schedule.
+    pub late_us: Vec<u32>,
+    /// How late they were for an ear that began to listen at the first one.
+    pub ear_late_us: Vec<u32>,
+    pub audio: Duration,
+    pub answers: u64,
+    pub speech_started: u64,
+    pub broken: u64,
+    pub complaints: BTreeMap<String, u64>,
+}
+
+struct Call {
+    stream: TcpStream,
+    state: RefCell<State>,
+    position: Cell<usize>,
+    unsent: RefCell<Vec<u8>>,
+}
+
+#[derive(Default)]
+struct State {
+    reader: Reader,
+    /// Arrival and position of each piece of the running stretch of sound.
+    stretch: Vec<(Duration, Duration)>,
+    length: Duration,
+    gone: bool,
+}
+
+struct Shared {
+    start: Instant,
+    /// When the warm-up ended; what came before counts for nothing.
+    measured_from: Cell<Option<Duration>>,
+    stats: RefCell<Stats>,
+}
+
+impl Shared {
+    fn is_measuring(&self) -> bool {
+        self.measured_from.get().is_some()
+    }
+}
+
+/// Holds the calls against the server on `port` and measures it.
+pub fn run(port: u16, pid: u32, plan: &Plan<'_>) -> Result<Measured, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
+    LocalSet::new().block_on(&runtime, hold(port, pid, plan))
+}
+
+async fn hold(port: u16, pid: u32, plan: &Plan<'_>) -> Result<Measured, String> {
+    let gone = || "the server has gone".to_owned();
+    let own = std::process::id();
+    let server_before = usage(pid).ok_or_else(gone)?;
+    let shared = Rc::new(Shared {
+        start: Instant::now(),
+        measured_from: Cell::new(None),
+        stats: RefCell::new(Stats::default()),
+    });
+    let mut calls = Vec::with_capacity(plan.calls);
+    for index in 0..plan.calls {
+        let call = Rc::new(connect(port, plan, index).await?);
+        tokio::task::spawn_local(listen(Rc::clone(&call), Rc::clone(&shared)));
+        calls.push(call);
+    }
+    let mut wheel = Wheel::new(&shared);
+    wheel.turn(&calls, plan, plan.warm_up).await;
+    let server_start = usage(pid).ok_or_else(gone)?;
+    let own_start = usage(own).ok_or_else(gone)?;
+    let machine_start = machine_cpu().unwrap_or_default();
+    let measure_from = Instant::now();
+    shared.measured_from.set(Some(shared.start.elapsed()));
+    wheel.turn(&calls, plan, plan.measure).await;
+    for call in &calls {
+        call.state.borrow_mut().close_stretch(&shared);
+    }
+    shared.measured_from.set(None);
+    let window = measure_from.elapsed();
+    let server_end = usage(pid).ok_or_else(gone)?;
+    let own_end = usage(own).ok_or_else(gone)?;
+    let machine = machine_cpu().unwrap_or_default().saturating_sub(machine_start);
+    let stats = shared.stats.take();
+    Ok(Measured {
+        calls: plan.calls,
+        window,
+        server_before,
+        server_start,
+        server_end,
+        own_start,
+        own_end,
+        machine,
+        stats,
+    })
+}
+
+async fn connect(port: u16, plan: &Plan<'_>, index: usize) -> Result<Call, String> {
+    let limit = Duration::from_secs(10);
+    let opened = tokio::time::timeout(limit, open(port, plan, index)).await;
+    opened.map_err(|_| format!("call {index} was not taken within 10 s"))?
+}
+
+async fn open(port: u16, plan: &Plan<'_>, index: usize) -> Result<Call, String> {
+    let refuse = |error: std::io::Error| format!("call {index}: {error}");
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.map_err(refuse)?;
+    stream.set_nodelay(true).map_err(refuse)?;
+    let request = format!(
+        "GET /v1/realtime?model=default HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\
+         Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.map_err(refuse)?;
+    let mut answer = Vec::new();
+    let head_end = loop {
+        if stream.read_buf(&mut answer).await.map_err(refuse)? == 0 {
+            return Err(format!("call {index}: {}", String::from_utf8_lossy(&answer)));
+        }
+        if let Some(at) = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+            break at + 4;
+        }
+    };
+    if !answer.starts_with(b"HTTP/1.1 101") {
+        return Err(format!("call {index}: {}", String::from_utf8_lossy(&answer)));
+    }
+    if !plan.floor && plan.detection == Detection::Off {
+        stream.write_all(&text_frame(MANUAL_TURNS)).await.map_err(refuse)?;
+    }
+    let mut state = State::default();
+    state.reader.read(&answer[head_end..], |_| {});
+    Ok(Call {
+        stream,
+        state: RefCell::new(state),
+        position: Cell::new(first_position(index)),
+        unsent: RefCell::new(Vec::new()),
+    })
+}
+
+struct Wheel<'a> {
+    shared: &'a Shared,
+    tick: usize,
+    ticks: tokio::time::Interval,
+    turn_over: [Vec<u8>; 2],
+}
+
+impl<'a> Wheel<'a> {
+    fn new(shared: &'a Shared) -> Wheel<'a> {
+        let mut ticks = tokio::time::interval(Duration::from_millis(1));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        let turn_over =
+            [r#"{"type":"input_audio_buffer.commit"}"#, r#"{"type":"response.create"}"#]
+                .map(text_frame);
+        Wheel { shared, tick: 0, ticks, turn_over }
+    }
+
+    async fn turn(&mut self, calls: &[Rc<Call>], plan: &Plan<'_>, span: Duration) {
+        for _ in 0..span.as_millis() {
+            let due = self.ticks.tick().await;
+            let late = Instant::now().saturating_duration_since(due);
+            for call in calls.iter().skip(self.tick % SLOTS).step_by(SLOTS) {
+                self.speak(call, plan, late);
+            }
+            self.tick += 1;
+        }
+    }
+
+    fn speak(&self, call: &Call, plan: &Plan<'_>, late: Duration) {
+        let position = call.position.get();
+        call.position.set((position + 1) % CYCLE_FRAMES);
+        call.send(&plan.cycle.messages[position], self.shared);
+        if !plan.floor && plan.detection == Detection::Off && position + 1 == SPEECH_FRAMES {
+            for message in &self.turn_over {
+                call.send(message, self.shared);
+            }
+        }
+        if self.shared.is_measuring() {
+            let mut stats = self.shared.stats.borrow_mut();
+            stats.frames_sent += 1;
+            stats.send_late_us.push(late.as_micros() as u32);
+        }
+    }
+}
+
+impl Call {
+    fn send(&self, message: &[u8], shared: &Shared) {
+        if self.state.borrow().gone {
+            return;
+        }
+        let mut unsent = self.unsent.borrow_mut();
+        if unsent.is_empty() {
+            let sent = self.stream.try_write(message).unwrap_or(0);
+            unsent.extend_from_slice(&message[sent..]);
+            return;
+        }
+        unsent.extend_from_slice(message);
+        if let Ok(sent) = self.stream.try_write(&unsent) {
+            unsent.drain(..sent);
+        }
+        if unsent.len() > STUCK_BYTES {
+            drop(unsent);
+            self.state.borrow_mut().lose(shared, "the server does not read");
+        }
+    }
+}
+
+async fn listen(call: Rc<Call>, shared: Rc<Shared>) {
+    let mut bytes = vec![0; 16 << 10];
+    loop {
+        if call.stream.readable().await.is_err() {
+            return call.state.borrow_mut().lose(&shared, "reset");
+        }
+        let read = match call.stream.try_read(&mut bytes) {
+            Ok(0) => return call.state.borrow_mut().lose(&shared, "closed"),
+            Ok(read) => read,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+            Err(error) => return call.state.borrow_mut().lose(&shared, &error.to_string()),
+        };
+        let now = shared.start.elapsed();
+        let mut pong = None;
+        let mut state = call.state.borrow_mut();
+        let mut reader = std::mem::take(&mut state.reader);
+        reader.read(&bytes[..read], |seen| match seen {
+            Seen::Ping(payload) => pong = Some(client_frame(0xA, &payload)),
+            seen => state.on(now, seen, &shared),
+        });
+        state.reader = reader;
+        drop(state);
+        if let Some(pong) = pong {
+            call.send(&pong, &shared);
+        }
+    }
+}
+
+impl State {
+    fn on(&mut self, now: Duration, seen: Seen, shared: &Shared) {
+        match seen {
+            Seen::Audio(length) => {
+                if self.stretch.last().is_some_and(|&(last, _)| now > last + GAP) {
+                    self.close_stretch(shared);
+                }
+                self.stretch.push((now, self.length));
+                self.length += length;
+                if shared.is_measuring() {
+                    shared.stats.borrow_mut().audio += length;
+                }
+            }
+            Seen::AnswerOver(bad) => {
+                self.close_stretch(shared);
+                if shared.is_measuring() {
+                    shared.stats.borrow_mut().answers += 1;
+                }
+                if let Some(how) = bad {
+                    complain(shared, &how);
+                }
+            }
+            Seen::SpeechStarted if shared.is_measuring() => {
+                shared.stats.borrow_mut().speech_started += 1;
+            }
+            Seen::Error(what) => complain(shared, &what),
+            Seen::Close => self.lose(shared, "the server closed the call"),
+            Seen::AnswerBegun | Seen::SpeechStarted | Seen::SessionReady => {}
+            Seen::Ping(_) | Seen::Other => {}
+        }
+    }
+
+    fn lose(&mut self, shared: &Shared, why: &str) {
+        if !self.gone {
+            self.gone = true;
+            shared.stats.borrow_mut().broken += 1;
+            complain(shared, why);
+        }
+    }
+
+    /// Judges a stretch of sound. Its schedule is real time through its earliest arrivals, and
+    /// nothing is due before the first: what is sent ahead is not late, what is sent later is.
+    fn close_stretch(&mut self, shared: &Shared) {
+        let stretch = std::mem::take(&mut self.stretch);
+        self.length = Duration::ZERO;
+        let Some(&(first, _)) = stretch.first() else { return };
+        let Some(measured_from) = shared.measured_from.get() else { return };
+        let us = |span: Duration| span.as_micros() as i64;
+        let base = stretch.iter().map(|&(at, position)| us(at) - us(position)).min().unwrap_or(0);
+        let mut stats = shared.stats.borrow_mut();
+        for &(at, position) in stretch.iter().filter(|&&(at, _)| at >= measured_from) {
+            let late = |due: i64| (us(at) - due).max(0) as u32;
+            stats.late_us.push(late((base + us(position)).max(us(first))));
+            stats.ear_late_us.push(late(us(first + position)));
+        }
+    }
+}
+
+fn complain(shared: &Shared, what: &str) {
+    let short: String = what.chars().take(300).collect();
+    *shared.stats.borrow_mut().complaints.entry(short).or_default() += 1;
+}

@@ -1,0 +1,174 @@
+//! The cost of a call beside the cost of moving its bytes: `cargo bench --bench wire`.
+//!
+//! N scripted callers send fifty frames a second each over WebSocket, first to a bare server that
+//! parses, decodes, re-encodes and echoes (the floor), then to `floorkeeper serve` with scripted
+//! providers: once with the client committing its turns, once with the server's own detection. CPU
+//! and memory are the kernel's figures for each server's process; callers share the machine.
+
+mod callers;
+mod floor;
+mod incoming;
+mod process;
+mod report;
+mod server;
+mod sound;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+
+use self::callers::Plan;
+use self::floor::Echo;
+use self::report::{Figures, Goal};
+use self::server::{Detection, Server};
+use self::sound::Cycle;
+
+/// Measures floorkeeper beside a bare WebSocket server.
+#[derive(Parser)]
+struct Args {
+    /// Given by `cargo bench`
+    #[arg(long, hide = true)]
+    bench: bool,
+    /// 40 calls and ten seconds in all: proves that it runs, measures little
+    #[arg(long)]
+    quick: bool,
+    /// Calls without voice activity detection
+    #[arg(long, default_value_t = 400)]
+    calls: usize,
+    /// Calls with it
+    #[arg(long, default_value_t = 200)]
+    vad_calls: usize,
+    /// Seconds measured in each run
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// What callers say: a WAV recording
+    #[arg(long)]
+    speech: Option<PathBuf>,
+    /// Measure the floor alone
+    #[arg(long)]
+    floor_only: bool,
+    /// The server's binary; by default the one built with this benchmark
+    #[arg(long)]
+    server: Option<PathBuf>,
+    /// Exit 1 when a goal is missed
+    #[arg(long)]
+    gate: bool,
+    /// Only this part: `off` or `silero`
+    #[arg(long)]
+    only: Option<String>,
+    /// Print every figure as JSON at the end
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    if let Some(echo) = Echo::of_this_process() {
+        floor::serve(echo);
+        return ExitCode::SUCCESS;
+    }
+    let args = Args::parse();
+    if !args.bench {
+        // `cargo test --benches` runs this as well, and has no use for a minute of load.
+        println!("nothing measured; run `cargo bench --bench wire`");
+        return ExitCode::SUCCESS;
+    }
+    match measure(&args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(reason) => {
+            eprintln!("error: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// One part of the benchmark: a load, and what is asked of the real server under it.
+struct Part {
+    detection: Detection,
+    calls: usize,
+    goal: Goal,
+}
+
+fn measure(args: &Args) -> Result<bool, String> {
+    let cycle = sound::cycle(args.speech.as_deref())?;
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    println!("callers say: {}", cycle.source);
+    println!("machine: {cores} cores, shared by callers and servers");
+    if cfg!(debug_assertions) {
+        println!("NOT OPTIMISED: a debug build's figures mean nothing");
+    }
+    let few = |calls: usize| if args.quick { calls.min(40) } else { calls };
+    let goal = |cpu_ratio| Goal { cpu_ratio, kib_per_call: 200.0, late_p99_ms: 20.0 };
+    let parts = [
+        Part { detection: Detection::Off, calls: few(args.calls), goal: goal(2.5) },
+        Part { detection: Detection::Silero, calls: few(args.vad_calls), goal: goal(4.0) },
+    ];
+    let mut all = Vec::new();
+    let mut good = true;
+    for part in parts {
+        if args.only.as_deref().is_some_and(|only| only != part.detection.name()) {
+            continue;
+        }
+        good &= measure_part(args, &cycle, &part, &mut all)?;
+    }
+    if args.json {
+        let json = serde_json::to_string_pretty(&all).map_err(|error| error.to_string())?;
+        println!("{json}");
+    }
+    Ok(good)
+}
+
+fn measure_part(
+    args: &Args,
+    cycle: &Cycle,
+    part: &Part,
+    all: &mut Vec<Figures>,
+) -> Result<bool, String> {
+    println!("\n== {} calls, detection {} ==", part.calls, part.detection.name());
+    let floors = if args.quick { vec![Echo::All] } else { vec![Echo::All, Echo::AgentShare] };
+    let first = all.len();
+    for echo in floors {
+        let server = Server::floor(echo)?;
+        all.push(measure_server(args, cycle, part, &server, true)?);
+    }
+    let mut good = all[first..].iter().all(Figures::is_sound);
+    if args.floor_only {
+        return Ok(good);
+    }
+    let built = || PathBuf::from(env!("CARGO_BIN_EXE_floorkeeper"));
+    let binary = args.server.clone().unwrap_or_else(built);
+    let server = Server::real(&binary, part.detection)?;
+    let measured = measure_server(args, cycle, part, &server, false);
+    let real = measured.map_err(|reason| format!("{reason}\n{}", server.log_tail()))?;
+    good &= real.is_sound();
+    for floor in &all[first..] {
+        let met = real.compare(floor, &part.goal);
+        good &= met || !args.gate;
+    }
+    all.push(real);
+    Ok(good)
+}
+
+fn measure_server(
+    args: &Args,
+    cycle: &Cycle,
+    part: &Part,
+    server: &Server,
+    floor: bool,
+) -> Result<Figures, String> {
+    let plan = Plan {
+        calls: part.calls,
+        warm_up: Duration::from_secs(if args.quick { 1 } else { 3 }),
+        measure: Duration::from_secs(if args.quick { 4 } else { args.seconds }),
+        detection: part.detection,
+        floor,
+        cycle,
+    };
+    let measured = callers::run(server.port, server.pid(), &plan)
+        .map_err(|reason| format!("{}: {reason}", server.name))?;
+    let figures = Figures::new(&server.name, measured);
+    figures.print();
+    Ok(figures)
+}

@@ -1,0 +1,160 @@
+//! The figures of one run and the comparison of two; nothing here that was not measured.
+
+use std::time::Duration;
+
+use crate::callers::Measured;
+
+/// Other processes that take more than this disturb the figures.
+const QUIET_CORES: f64 = 0.15;
+
+/// The figures of one server under one load.
+#[derive(Debug, serde::Serialize)]
+pub struct Figures {
+    pub server: String,
+    pub calls: usize,
+    pub seconds: f64,
+    /// CPU time of the server per call and second, in milliseconds.
+    pub cpu_ms_per_call_s: f64,
+    /// The same as a share of one core for all calls.
+    pub cores: f64,
+    /// Resident memory above that before the first call, per call.
+    pub kib_per_call: f64,
+    /// How late the agent's frames were against their own schedule.
+    pub late_ms: Percentiles,
+    /// How late for an ear without a jitter buffer that began at the first frame.
+    pub ear_late_ms: Percentiles,
+    /// How late the generator's own frames left.
+    pub send_late_ms: Percentiles,
+    pub generator_cores: f64,
+    /// What other processes took of the machine meanwhile.
+    pub others_cores: f64,
+    pub frames_sent: u64,
+    pub frames_due: u64,
+    pub agent_audible: f64,
+    pub answers: u64,
+    pub speech_started: u64,
+    pub broken: u64,
+    pub complaints: std::collections::BTreeMap<String, u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct Percentiles {
+    pub count: usize,
+    pub p50: f64,
+    pub p99: f64,
+    pub max: f64,
+}
+
+/// What the issue asks of the real server, beside the floor.
+pub struct Goal {
+    pub cpu_ratio: f64,
+    pub kib_per_call: f64,
+    pub late_p99_ms: f64,
+}
+
+impl Figures {
+    pub fn new(server: &str, mut measured: Measured) -> Figures {
+        let seconds = measured.window.as_secs_f64();
+        let calls = measured.calls as f64;
+        let cpu = (measured.server_end.cpu - measured.server_start.cpu).as_secs_f64();
+        let own = (measured.own_end.cpu - measured.own_start.cpu).as_secs_f64();
+        let grown = measured.server_end.resident_bytes as f64
+            - measured.server_before.resident_bytes as f64;
+        let stats = &mut measured.stats;
+        Figures {
+            server: server.to_owned(),
+            calls: measured.calls,
+            seconds,
+            cpu_ms_per_call_s: cpu * 1_000.0 / calls / seconds,
+            cores: cpu / seconds,
+            kib_per_call: grown / 1_024.0 / calls,
+            late_ms: percentiles(&mut stats.late_us),
+            ear_late_ms: percentiles(&mut stats.ear_late_us),
+            send_late_ms: percentiles(&mut stats.send_late_us),
+            generator_cores: own / seconds,
+            others_cores: (measured.machine.as_secs_f64() - cpu - own).max(0.0) / seconds,
+            frames_sent: stats.frames_sent,
+            frames_due: (calls * seconds * 50.0) as u64,
+            agent_audible: share(stats.audio, measured.window, calls),
+            answers: stats.answers,
+            speech_started: stats.speech_started,
+            broken: stats.broken,
+            complaints: std::mem::take(&mut stats.complaints),
+        }
+    }
+
+    /// Nothing broke and sound came back.
+    pub fn is_sound(&self) -> bool {
+        self.broken == 0 && self.late_ms.count > 0
+    }
+
+    pub fn print(&self) {
+        println!("{}: {} calls, {:.1} s", self.server, self.calls, self.seconds);
+        println!(
+            "  CPU     {:>7.3} ms per call and second ({:.2} cores in all; callers {:.2} cores)",
+            self.cpu_ms_per_call_s, self.cores, self.generator_cores
+        );
+        if self.others_cores > QUIET_CORES {
+            println!(
+                "  NOT QUIET: other processes took {:.2} cores; lateness is theirs as well",
+                self.others_cores
+            );
+        }
+        println!("  memory  {:>7.1} KiB per call", self.kib_per_call);
+        line("late", "against their own schedule", self.late_ms);
+        line("", "for an ear without a jitter buffer", self.ear_late_ms);
+        line("callers", "behind their own schedule", self.send_late_ms);
+        println!(
+            "  load    {} of {} frames sent, agent audible {:.0} %, {} answers, {} speech starts, \
+             {} broken",
+            self.frames_sent,
+            self.frames_due,
+            self.agent_audible * 100.0,
+            self.answers,
+            self.speech_started,
+            self.broken
+        );
+        for (what, count) in self.complaints.iter().take(5) {
+            println!("  told    {count} x {what}");
+        }
+    }
+
+    /// Prints the comparison; true when every goal is met.
+    pub fn compare(&self, floor: &Figures, goal: &Goal) -> bool {
+        let ratio = self.cpu_ms_per_call_s / floor.cpu_ms_per_call_s;
+        let memory = self.kib_per_call - floor.kib_per_call;
+        println!("{} beside {}:", self.server, floor.server);
+        [
+            verdict("CPU per call, times the floor's", ratio, goal.cpu_ratio),
+            verdict("memory per call above the floor's, KiB", memory, goal.kib_per_call),
+            verdict("frames late at p99, ms", self.late_ms.p99, goal.late_p99_ms),
+        ]
+        .into_iter()
+        .all(|met| met)
+    }
+}
+
+fn line(title: &str, what: &str, of: Percentiles) {
+    println!(
+        "  {title:<7} {what:<36} p50 {:>7.2} ms  p99 {:>7.2} ms  max {:>7.2} ms  ({})",
+        of.p50, of.p99, of.max, of.count
+    );
+}
+
+fn verdict(what: &str, measured: f64, goal: f64) -> bool {
+    let met = measured <= goal;
+    let word = if met { "met" } else { "MISSED" };
+    println!("  {what:<40} {measured:>8.2}   goal {goal:>6.1}   {word}");
+    met
+}
+
+fn share(audio: Duration, window: Duration, calls: f64) -> f64 {
+    audio.as_secs_f64() / window.as_secs_f64() / calls
+}
+
+fn percentiles(values_us: &mut [u32]) -> Percentiles {
+    values_us.sort_unstable();
+    let Some(last) = values_us.len().checked_sub(1) else { return Percentiles::default() };
+    let at = |share: f64| f64::from(values_us[(last as f64 * share) as usize]) / 1_000.0;
+    Percentiles { count: values_us.len(), p50: at(0.5), p99: at(0.99), max: at(1.0) }
+}

@@ -1,1 +1,0 @@
-//! HTTP to OpenAI-compatible endpoints.

@@ -1,0 +1,304 @@
+//! The task of one call: waits for one thing, feeds it to the machine, carries out the rest.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Sleep;
+
+use super::effects::{Feed, Started};
+use super::gates::{OwnerGates, WAITS_MAX};
+use super::record::{Record, Standing};
+use super::service::Service;
+use super::sound::{Keep, Sound, Windows, position};
+use crate::admission::Wake;
+use crate::audio::{CALLER_RATE_HZ, samples_to_duration};
+use crate::call::{Action, Call, Event, Identity, Profile, trace};
+use crate::id::RunId;
+use crate::leg::{FromCaller, HangUp, Settings, ToCaller, TurnDetection};
+use crate::time::{Timestamp, ms};
+use crate::transport::Leg;
+
+/// Signals of providers that may wait for the call's task.
+const EVENTS_MAX: usize = 64;
+/// Reads of sound are metered: this many times real time …
+const METER_RATE: u32 = 8;
+/// … behind one burst of this length.
+const METER_BURST: Duration = Duration::from_secs(30);
+
+/// Drives one call from its first event to the last unit it owes.
+pub(super) struct Driver {
+    pub(super) service: Arc<Service>,
+    pub(super) call: Call,
+    pub(super) profile: Arc<Profile>,
+    admit: OwnerGates,
+    leg: Box<dyn Leg>,
+    control: mpsc::Receiver<Wake>,
+    events: mpsc::Receiver<Event>,
+    pub(super) events_out: mpsc::Sender<Event>,
+    /// Events that carrying out an action made at once.
+    pub(super) at_once: VecDeque<Event>,
+    pub(super) runs: BTreeMap<RunId, Started>,
+    pub(super) sound: Sound,
+    windows: Option<Windows>,
+    meter: Meter,
+    pub(super) record: Arc<Record>,
+    leg_is_up: bool,
+}
+
+/// One thing that woke the task.
+enum Woken {
+    Control(Wake),
+    Event(Event),
+    Caller(FromCaller),
+    Timer,
+    Drain,
+}
+
+impl Driver {
+    pub fn new(
+        service: Arc<Service>,
+        identity: Identity,
+        profile: Arc<Profile>,
+        settings: Settings,
+        leg: Box<dyn Leg>,
+        record: Arc<Record>,
+    ) -> Driver {
+        let (control_out, control) = mpsc::channel(WAITS_MAX);
+        let (events_out, events) = mpsc::channel(EVENTS_MAX);
+        let now = service.clock.now();
+        let listening = service.backends().and_then(|b| b.detector.as_ref().map(|d| d.listen()));
+        Driver {
+            call: Call::new(now, identity, profile.clone(), settings),
+            profile,
+            admit: service.gates.for_owner(control_out),
+            leg,
+            control,
+            events,
+            events_out,
+            at_once: VecDeque::new(),
+            runs: BTreeMap::new(),
+            sound: Sound::default(),
+            windows: listening.map(Windows::new),
+            meter: Meter::full(now),
+            record,
+            leg_is_up: true,
+            service,
+        }
+    }
+
+    /// Runs the call to its end and gives why it ended.
+    pub async fn run(&mut self) -> HangUp {
+        let mut ending = self.service.ending();
+        self.step(Event::Connected);
+        let sleep = tokio::time::sleep(Duration::ZERO);
+        tokio::pin!(sleep);
+        while !self.call.is_over() {
+            let now = self.service.clock.now();
+            let due = self.call.poll_timeout(now).map_or(now + ms(60_000), |(due, _)| due);
+            let due = self.meter.opens_at(now).map_or(due, |opens| due.min(opens));
+            sleep.as_mut().reset(self.service.clock.instant(due));
+            let lives = self.call.has_ended().is_none();
+            let woken = std::future::poll_fn(|cx| self.poll_one(cx, now, sleep.as_mut()));
+            let woken = tokio::select! {
+                biased;
+                Ok(_) = ending.wait_for(|ending| *ending), if lives => {
+                    Woken::Drain
+                }
+                woken = woken => woken,
+            };
+            match woken {
+                Woken::Control(wake) => self.step(event_of(wake)),
+                Woken::Event(event) => self.step(event),
+                Woken::Caller(said) => self.hear(said),
+                Woken::Timer => self.step(Event::Timeout),
+                Woken::Drain => self.step(Event::Drain),
+            }
+        }
+        self.goodbye().await;
+        self.call.has_ended().unwrap_or(HangUp::Broken)
+    }
+
+    /// Control first, then providers, then the caller; what is written is pushed out on the way.
+    fn poll_one(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Timestamp,
+        sleep: Pin<&mut Sleep>,
+    ) -> Poll<Woken> {
+        if let Poll::Ready(Some(wake)) = self.control.poll_recv(cx) {
+            return Poll::Ready(Woken::Control(wake));
+        }
+        if let Poll::Ready(Some(event)) = self.events.poll_recv(cx) {
+            return Poll::Ready(Woken::Event(event));
+        }
+        if self.leg_is_up {
+            if let Poll::Ready(Err(_)) = self.leg.poll_flush(cx) {
+                return Poll::Ready(Woken::Caller(FromCaller::Gone { how: "reset" }));
+            }
+            if self.meter.opens_at(now).is_none()
+                && let Poll::Ready(said) = self.leg.poll_recv(cx)
+            {
+                return Poll::Ready(Woken::Caller(said));
+            }
+        }
+        sleep.poll(cx).map(|()| Woken::Timer)
+    }
+
+    fn hear(&mut self, said: FromCaller) {
+        match said {
+            FromCaller::Audio(samples) => self.hear_sound(&samples),
+            FromCaller::CommitAudio { tag } => {
+                let (buffered, at) = (self.sound.length(), position(self.sound.end()));
+                self.step(Event::Commit { buffered, at, tag });
+            }
+            FromCaller::Gone { how } => {
+                self.leg_is_up = false;
+                self.step(Event::Caller(FromCaller::Gone { how }));
+            }
+            other => self.step(Event::Caller(other)),
+        }
+    }
+
+    fn hear_sound(&mut self, samples: &[i16]) {
+        self.meter.spend(self.service.clock.now(), samples.len());
+        let manual = matches!(self.call.settings().turn_detection, TurnDetection::Manual);
+        let keep = match (manual, self.call.is_hearing()) {
+            (true, _) => Keep::Manual,
+            (false, true) => Keep::Hearing,
+            (false, false) => Keep::Quiet,
+        };
+        self.sound.push(samples, keep);
+        self.feed_recognisers();
+        if manual {
+            return;
+        }
+        let Some(mut windows) = self.windows.take() else { return };
+        let heard = self.sound.end() - windows.pending_after(samples.len()) as u64;
+        let mut speech = Vec::new();
+        windows.push(samples, |probability, size| speech.push((probability, size)));
+        self.windows = Some(windows);
+        let total: usize = speech.iter().map(|(_, size)| size).sum();
+        let mut at = heard.saturating_sub(total as u64);
+        for (probability, size) in speech {
+            at += size as u64;
+            let span = samples_to_duration(size, CALLER_RATE_HZ);
+            self.step(Event::Speech { probability, span, at: position(at) });
+        }
+    }
+
+    /// One event into the machine, and all that follows from it out of it.
+    pub(super) fn step(&mut self, event: Event) {
+        self.at_once.push_back(event);
+        while let Some(event) = self.at_once.pop_front() {
+            let now = self.service.clock.now();
+            let line = trace::event(&event);
+            let quiet = line.is_none();
+            if let Some(line) = line {
+                self.record.note(now, &line);
+            }
+            if let Event::Ended { run, .. } = &event {
+                self.runs.remove(run);
+            }
+            self.call.handle(now, &mut self.admit, event);
+            let mut acted = false;
+            while let Some(action) = self.call.poll_action() {
+                acted = true;
+                self.carry_out(now, action);
+            }
+            if acted || !quiet {
+                self.stand();
+            }
+        }
+    }
+
+    fn carry_out(&mut self, now: Timestamp, action: Action) {
+        if let Some(line) = trace::action(&action) {
+            self.record.note(now, &line);
+        }
+        match action {
+            Action::Tell(what) => self.tell(what),
+            effect => self.start(effect),
+        }
+    }
+
+    fn tell(&mut self, what: ToCaller) {
+        self.service.metrics.told(&what);
+        if self.leg_is_up && self.leg.send(what).is_err() {
+            self.leg_is_up = false;
+            self.at_once.push_back(Event::Caller(FromCaller::Gone { how: "reset" }));
+        }
+    }
+
+    fn stand(&self) {
+        let (floor, ear) = self.call.state_names();
+        self.record.stand(Standing {
+            floor,
+            ear,
+            generation: self.call.generation().0,
+            turn: self.call.turn().0,
+            late_outputs: self.call.late_outputs(),
+        });
+    }
+
+    pub(super) fn feed_recognisers(&mut self) {
+        let end = self.sound.end();
+        for started in self.runs.values_mut() {
+            if let Feed::Recogniser { input, fed } = &mut started.feed
+                && *fed < end
+            {
+                // A recogniser that is behind gets this sound with the next.
+                if let Ok(slot) = input.try_reserve() {
+                    slot.send(crate::provider::asr::AsrInput::Audio(self.sound.since(*fed)));
+                    *fed = end;
+                }
+            }
+        }
+    }
+
+    /// The last words out, for a bounded time.
+    async fn goodbye(&mut self) {
+        if !self.leg_is_up {
+            return;
+        }
+        let flushed = std::future::poll_fn(|cx| self.leg.poll_flush(cx));
+        // A peer that does not read its own goodbye is left.
+        let _ = tokio::time::timeout(Duration::from_secs(2), flushed).await;
+    }
+}
+
+fn event_of(wake: Wake) -> Event {
+    match wake {
+        Wake::Granted { lease, .. } => Event::Granted(lease),
+        Wake::Ended { offer, stage, terminal, .. } => Event::WaitEnded { offer, stage, terminal },
+    }
+}
+
+/// Meters the caller's sound: a sender may be ahead by one burst and then by eight times real time.
+struct Meter {
+    credit: Duration,
+    at: Timestamp,
+}
+
+impl Meter {
+    fn full(now: Timestamp) -> Meter {
+        Meter { credit: METER_BURST, at: now }
+    }
+
+    fn spend(&mut self, now: Timestamp, samples: usize) {
+        self.credit = (self.credit + now.since(self.at) * METER_RATE).min(METER_BURST);
+        self.at = now;
+        self.credit = self.credit.saturating_sub(samples_to_duration(samples, CALLER_RATE_HZ));
+    }
+
+    /// When reading may go on; `None` while it may.
+    fn opens_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let credit = self.credit + now.since(self.at) * METER_RATE;
+        let wanted = ms(200);
+        (credit < wanted).then(|| now + (wanted - credit) / METER_RATE)
+    }
+}

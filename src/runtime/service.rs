@@ -1,0 +1,302 @@
+//! What all calls of a process share, and how a call is begun and supervised.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::Semaphore;
+
+use super::backends::Backends;
+use super::change::Changes;
+use super::clock::Clock;
+use super::driver::Driver;
+use super::gates::Gates;
+use super::metrics::Metrics;
+use super::prompts::PromptSounds;
+use super::record::{Record, Registry};
+use super::start;
+use crate::admission::limits::Limits;
+use crate::admission::{Lease, Release};
+use crate::call::{Identity, Profile};
+use crate::config::{Agent, Config, GateLimits, TurnEnd};
+use crate::evidence::Evidence;
+use crate::id::{CallId, ClassId, Stage, TenantId};
+use crate::leg::{EndOfTurn, HangUp, ServerTurns, Settings, TurnDetection};
+use crate::time::ms;
+use crate::transport::Leg;
+use crate::turn::bargein::BargeIn;
+
+/// End-of-turn models that may run at once: they are CPU work of this machine.
+const JUDGES_MAX: usize = 2;
+/// Sound kept from before the first speech.
+const PREFIX: Duration = ms(300);
+/// Silence that ends a turn whatever the end-of-turn model thinks.
+const TURN_SILENCE_MAX: Duration = ms(1_200);
+
+/// What all calls share.
+pub struct Service {
+    /// The clock.
+    pub clock: Clock,
+    /// The configuration as meant.
+    pub config: Config,
+    /// The gates.
+    pub gates: Gates,
+    /// Names of tenants, by their number.
+    pub tenants: Tenants,
+    /// Every call's record.
+    pub registry: Registry,
+    /// Prompts rendered ahead.
+    pub prompts: PromptSounds,
+    /// Counters and histograms.
+    pub metrics: Metrics,
+    /// Limits changed at run time.
+    pub changes: Changes,
+    /// This process's name, in every metric and record.
+    pub incarnation: String,
+    /// Bounds the end-of-turn model's threads. No admission: it is our own CPU, and late is only late.
+    pub judges: Semaphore,
+    backends: OnceLock<Backends>,
+    draining: AtomicBool,
+    ending: tokio::sync::watch::Sender<bool>,
+    next_call: AtomicU64,
+}
+
+/// Names of tenants; 0 is nobody's.
+#[derive(Debug, Default)]
+pub struct Tenants {
+    numbers: BTreeMap<String, TenantId>,
+}
+
+impl Tenants {
+    /// The tenants that the keys file names.
+    pub fn of(config: &Config) -> Tenants {
+        let keys = config.auth.keys.iter().flatten();
+        let mut numbers = BTreeMap::new();
+        for name in keys.filter_map(|key| key.tenant.clone()) {
+            let next = TenantId(numbers.len() as u32 + 1);
+            numbers.entry(name).or_insert(next);
+        }
+        Tenants { numbers }
+    }
+
+    /// The tenant of this name.
+    pub fn find(&self, name: Option<&str>) -> TenantId {
+        name.and_then(|name| self.numbers.get(name).copied()).unwrap_or_default()
+    }
+
+    /// The name of this tenant.
+    pub fn name(&self, tenant: TenantId) -> Option<&str> {
+        self.numbers.iter().find(|(_, id)| **id == tenant).map(|(name, _)| name.as_str())
+    }
+}
+
+impl Service {
+    /// A service whose providers are still to come.
+    pub fn new(
+        config: Config,
+        gates: Gates,
+        clock: Clock,
+        prompts: PromptSounds,
+        incarnation: String,
+    ) -> Service {
+        Service {
+            clock,
+            tenants: Tenants::of(&config),
+            metrics: Metrics::new(&incarnation),
+            changes: Changes::default(),
+            config,
+            gates,
+            registry: Registry::default(),
+            prompts,
+            incarnation,
+            judges: Semaphore::new(JUDGES_MAX),
+            backends: OnceLock::new(),
+            draining: AtomicBool::new(false),
+            ending: tokio::sync::watch::Sender::new(false),
+            next_call: AtomicU64::new(1),
+        }
+    }
+
+    /// The providers, once they are there.
+    pub fn backends(&self) -> Option<&Backends> {
+        self.backends.get()
+    }
+
+    /// The providers are there.
+    pub fn set_backends(&self, backends: Backends) {
+        // Only the start sets them, once.
+        let _ = self.backends.set(backends);
+    }
+
+    /// New calls are refused because the server drains.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// Begins or ends the drain.
+    pub fn set_draining(&self, on: bool) {
+        self.draining.store(on, Ordering::Release);
+    }
+
+    /// The drain's window has closed: every call ends now.
+    pub fn end_calls(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// Turns true when every call has to end.
+    pub fn ending(&self) -> tokio::sync::watch::Receiver<bool> {
+        self.ending.subscribe()
+    }
+
+    /// A name for a call to be.
+    pub fn next_call(&self) -> CallId {
+        CallId(self.next_call.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The gate's name as the API, the events and the metrics write it.
+    pub fn gate_name(&self, stage: Stage) -> String {
+        match stage {
+            Stage::Tool(tool) => {
+                let name = self.config.tools.keys().nth(usize::from(tool.0));
+                format!("tool:{}", name.map_or("?", String::as_str))
+            }
+            other => other.kind().to_owned(),
+        }
+    }
+
+    /// The stage whose gate has this name.
+    pub fn stage_named(&self, name: &str) -> Option<Stage> {
+        self.gates.stages().find(|stage| self.gate_name(*stage) == name)
+    }
+
+    /// A gate's limits as the configuration has them.
+    pub fn configured_limits(&self, stage: Stage) -> Limits {
+        start::admission_limits(self.gate_limits(stage))
+    }
+
+    /// Where a gate's limit comes from: `file`, `env`, `set` or `default`.
+    pub fn limit_source(&self, stage: Stage, key: &str) -> &'static str {
+        let table = match stage {
+            Stage::Tool(_) => format!("tools.{}", &self.gate_name(stage)["tool:".len()..]),
+            other => other.kind().to_owned(),
+        };
+        let source = self.config.origins.source(&format!("limits.{table}.{key}"));
+        source.map_or("default", |source| source.label())
+    }
+
+    fn gate_limits(&self, stage: Stage) -> &GateLimits {
+        let limits = &self.config.limits;
+        match stage {
+            Stage::Call => &limits.call,
+            Stage::Recognition => &limits.recognition,
+            Stage::Model => &limits.model,
+            Stage::Synthesis => &limits.synthesis,
+            Stage::Tool(_) => limits.of_tool(&self.gate_name(stage)["tool:".len()..]),
+            Stage::Callback => &limits.callback,
+            Stage::Handoff => &limits.handoff,
+        }
+    }
+
+    /// How long after a cancel a run of this stage must have proven its end.
+    pub fn evidence(&self, stage: Stage) -> Duration {
+        self.gate_limits(stage).evidence
+    }
+
+    /// How calls of this agent take turns, unless the client says otherwise.
+    pub fn turn_detection(&self, agent: &Agent) -> TurnDetection {
+        let judges = self.backends().is_some_and(|b| b.end_of_turn.is_some());
+        if self.backends().is_some_and(|backends| backends.detector.is_none()) {
+            return TurnDetection::Manual;
+        }
+        let end = match self.config.turn.end {
+            TurnEnd::SmartTurn if judges => {
+                EndOfTurn::Model { at_most: TURN_SILENCE_MAX.max(self.config.turn.silence) }
+            }
+            TurnEnd::SmartTurn | TurnEnd::Silence => EndOfTurn::Silence(self.config.turn.silence),
+        };
+        TurnDetection::Server(ServerTurns {
+            threshold: 0.5,
+            prefix: PREFIX,
+            end,
+            create_response: true,
+            interrupt_response: true,
+            idle: agent.limits.idle,
+        })
+    }
+
+    /// What calls of this agent are told about it.
+    pub fn profile(&self, agent: &Agent) -> Profile {
+        let backends = self.backends();
+        let barge_in = &self.config.turn.barge_in;
+        Profile {
+            agent: agent.name.clone(),
+            language: agent.language.clone(),
+            budget: agent.limits.turn_budget,
+            fallback_start: self.config.fallback.start,
+            lead: self.config.playout.lead,
+            barge_in: BargeIn {
+                duck: barge_in.duck,
+                confirm: barge_in.confirm,
+                backchannel: barge_in.backchannel,
+                resume: barge_in.resume,
+                backchannels: barge_in.backchannels.clone(),
+                ..BargeIn::default()
+            },
+            judges_turns: backends.is_some_and(|b| b.end_of_turn.is_some()),
+            partials: backends.and_then(|b| b.asr.as_ref()).is_some_and(|a| a.gives_partials()),
+            tool_names: backends.map(Backends::tool_names).unwrap_or_default(),
+            fallback: self.prompts.chooser(),
+            call_max: agent.limits.call,
+        }
+    }
+
+    /// Runs an admitted call to its end. The slot comes back when nothing of the call is left.
+    pub async fn run_call(
+        self: Arc<Self>,
+        slot: Lease,
+        accepted: Accepted,
+        settings: Settings,
+        leg: Box<dyn Leg>,
+    ) {
+        let Accepted { identity, profile } = accepted;
+        let (call, owners) = (identity.call, identity.owners());
+        let now = self.clock.now();
+        let record = Arc::new(Record::new(call, &profile.agent, leg.name(), now));
+        self.registry.add(record.clone());
+        let profile = Arc::new(profile);
+        let mut driver = Driver::new(self.clone(), identity, profile, settings, leg, record);
+        let ran = AssertUnwindSafe(driver.run()).catch_unwind().await;
+        drop(driver);
+        for owner in owners {
+            self.gates.forget(owner);
+        }
+        let (why, release) = match ran {
+            Ok(why) => (why, Release::Completed(Evidence::Completed)),
+            Err(_) => (HangUp::Broken, Release::Failed(Evidence::Completed)),
+        };
+        // The call's own task is over, well or by a panic: nothing uses the slot any more.
+        let _ = self.gates.settle(slot, release);
+        self.metrics.call_ended(why);
+        self.registry.end(call, self.clock.now(), why);
+    }
+}
+
+/// A call that may begin.
+pub struct Accepted {
+    /// Who calls.
+    pub identity: Identity,
+    /// Who answers.
+    pub profile: Profile,
+}
+
+impl Accepted {
+    /// A call of this tenant to this agent.
+    pub fn new(service: &Service, call: CallId, tenant: TenantId, agent: &Agent) -> Accepted {
+        let item_prefix = format!("item_{}{:x}_", service.incarnation, call.0);
+        let identity = Identity { call, tenant, class: ClassId(0), item_prefix };
+        Accepted { identity, profile: service.profile(agent) }
+    }
+}

@@ -1,0 +1,146 @@
+//! The caller's sound in the real world: kept as long as somebody may need it, cut into detector windows.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::audio::{CALLER_RATE_HZ, duration_to_samples, level_dbfs, samples_to_duration};
+use crate::provider::ear::Listening;
+
+/// Kept while nobody speaks: more than any prefix padding.
+const KEPT_QUIET: Duration = Duration::from_secs(1);
+/// Kept while an utterance is heard.
+const KEPT_HEARING: Duration = Duration::from_secs(30);
+/// Kept while the client decides what an utterance is.
+const KEPT_MANUAL: Duration = Duration::from_secs(120);
+/// A window this quiet holds no speech: the detector is not asked.
+const PLAINLY_SILENT_DBFS: f32 = -55.0;
+
+/// Sound by its position since the call began.
+#[derive(Debug, Default)]
+pub(super) struct Sound {
+    kept: VecDeque<i16>,
+    /// Position of the first sample kept.
+    start: u64,
+}
+
+/// Who needs the sound for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// Nobody speaks.
+    Quiet,
+    /// An utterance is heard.
+    Hearing,
+    /// The client commits by itself.
+    Manual,
+}
+
+impl Sound {
+    /// Takes more sound and forgets what is too old for its use.
+    pub fn push(&mut self, samples: &[i16], keep: Keep) {
+        self.kept.extend(samples);
+        let most = match keep {
+            Keep::Quiet => KEPT_QUIET,
+            Keep::Hearing => KEPT_HEARING,
+            Keep::Manual => KEPT_MANUAL,
+        };
+        let most = duration_to_samples(most, CALLER_RATE_HZ);
+        if self.kept.len() > most {
+            let old = self.kept.len() - most;
+            self.kept.drain(..old);
+            self.start += old as u64;
+            if self.kept.capacity() > 4 * most {
+                self.kept.shrink_to(most);
+            }
+        }
+    }
+
+    /// Position behind the newest sample.
+    pub fn end(&self) -> u64 {
+        self.start + self.kept.len() as u64
+    }
+
+    /// The sound from a position on; what was forgotten is missing.
+    pub fn since(&self, from: u64) -> Vec<i16> {
+        let skip = from.saturating_sub(self.start) as usize;
+        self.kept.iter().skip(skip.min(self.kept.len())).copied().collect()
+    }
+
+    /// How much there is.
+    pub fn length(&self) -> Duration {
+        samples_to_duration(self.kept.len(), CALLER_RATE_HZ)
+    }
+
+    /// Forgets all of it.
+    pub fn forget(&mut self) {
+        self.start = self.end();
+        self.kept.clear();
+    }
+}
+
+/// A position as time since the call began.
+pub(super) fn position(samples: u64) -> Duration {
+    Duration::from_micros(samples * 1_000_000 / u64::from(CALLER_RATE_HZ))
+}
+
+/// A time since the call began as a position.
+pub(super) fn samples_at(position: Duration) -> u64 {
+    position.as_micros() as u64 * u64::from(CALLER_RATE_HZ) / 1_000_000
+}
+
+/// One call's speech detector with the window it is collecting.
+pub(super) struct Windows {
+    listening: Box<dyn Listening>,
+    window: Vec<i16>,
+}
+
+impl Windows {
+    /// Nothing heard yet.
+    pub fn new(listening: Box<dyn Listening>) -> Self {
+        let window = Vec::with_capacity(listening.window());
+        Windows { listening, window }
+    }
+
+    /// How many samples would be in an incomplete window behind this many more.
+    pub fn pending_after(&self, coming: usize) -> usize {
+        (self.window.len() + coming) % self.listening.window()
+    }
+
+    /// Takes sound and gives the probability of each window that is now complete, with its length.
+    pub fn push(&mut self, mut samples: &[i16], mut heard: impl FnMut(f32, usize)) {
+        let size = self.listening.window();
+        while !samples.is_empty() {
+            let take = (size - self.window.len()).min(samples.len());
+            self.window.extend_from_slice(&samples[..take]);
+            samples = &samples[take..];
+            if self.window.len() == size {
+                let silent = level_dbfs(&self.window) < PLAINLY_SILENT_DBFS;
+                let probability = match silent {
+                    true => {
+                        self.listening.skip(size);
+                        0.0
+                    }
+                    false => self.listening.hear(&self.window),
+                };
+                self.window.clear();
+                heard(probability, size);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sound_is_found_by_its_position_and_forgotten_in_time() {
+        let mut sound = Sound::default();
+        sound.push(&[1; 16_000], Keep::Quiet);
+        sound.push(&[2; 8_000], Keep::Quiet);
+        assert_eq!((sound.end(), sound.length()), (24_000, Duration::from_secs(1)));
+        assert_eq!(sound.since(16_000), vec![2; 8_000]);
+        assert_eq!(sound.since(0).len(), 16_000, "the first half second is gone");
+        sound.forget();
+        assert_eq!((sound.end(), sound.since(0).len()), (24_000, 0));
+    }
+}

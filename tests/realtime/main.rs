@@ -1,0 +1,7 @@
+//! The Realtime event protocol: golden scripts, the order of events, wrong input, the leg over a socket.
+
+mod golden;
+mod leg;
+mod order;
+mod properties;
+mod script;
