@@ -112,5 +112,8 @@ pub fn open(service: &Service, backends: Backends) {
         service.gates.close(Stage::Synthesis, Closed::NotReady, CloseMode::EndQueue);
     }
     service.set_backends(backends);
-    service.gates.open(Stage::Call);
+    match service.is_draining() {
+        true => service.gates.close(Stage::Call, Closed::Draining, CloseMode::EndQueue),
+        false => service.gates.open(Stage::Call),
+    }
 }
