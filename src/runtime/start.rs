@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::backends::Backends;
 use super::service::Service;
-use crate::admission::limits::CloseMode;
 use crate::admission::Closed;
+use crate::admission::limits::CloseMode;
 use crate::config::{self, Config};
 use crate::id::Stage;
 use crate::provider::asr::ASRS;
@@ -20,7 +20,8 @@ pub fn needs_models(config: &Config) -> bool {
     config.vad.provider == "silero"
         || config.asr.provider == "moonshine"
         || config.tts.provider == "piper"
-        || config.turn.end == config::TurnEnd::SmartTurn && config.vad.provider != provider::ear::OFF
+        || config.turn.end == config::TurnEnd::SmartTurn
+            && config.vad.provider != provider::ear::OFF
 }
 
 /// Builds every provider; blocks (models load). Each that cannot be had is said with what then does not work,

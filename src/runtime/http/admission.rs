@@ -190,13 +190,16 @@ pub async fn hold(
 }
 
 /// How many units for how many seconds; an empty body is all of them for two minutes.
-fn wanted_hold(body: &[u8]) -> Result<(u64, u64), (&'static str, &'static str, Option<&'static str>)> {
+fn wanted_hold(
+    body: &[u8],
+) -> Result<(u64, u64), (&'static str, &'static str, Option<&'static str>)> {
     let wanted: Value = match body {
         [] => json!({}),
         body => serde_json::from_slice(body).unwrap_or_default(),
     };
     if !wanted.is_object() {
-        let message = "The body must be a JSON object, for example {\"units\": \"all\", \"max_s\": 60}.";
+        let message =
+            "The body must be a JSON object, for example {\"units\": \"all\", \"max_s\": 60}.";
         return Err(("invalid_body", message, None));
     }
     let above_0 = |value: &Value| value.as_u64().filter(|number| *number > 0);

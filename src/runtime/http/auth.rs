@@ -62,10 +62,13 @@ fn check_origin(site: &Site, headers: &HeaderMap) -> Result<(), Box<Response>> {
     let origin = origin.to_str().unwrap_or("");
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
     let own = ["http://", "https://"].iter().any(|s| origin.strip_prefix(s) == Some(host));
-    if own && is_our_name(site, host) || site.service.config.auth.origins.iter().any(|allowed| allowed == origin) {
+    if own && is_our_name(site, host)
+        || site.service.config.auth.origins.iter().any(|allowed| allowed == origin)
+    {
         return Ok(());
     }
-    let message = "This page's origin may not connect; auth.origins and public.url name those that may.";
+    let message =
+        "This page's origin may not connect; auth.origins and public.url name those that may.";
     Err(Box::new(answer::error(StatusCode::FORBIDDEN, "origin_not_allowed", message, None)))
 }
 

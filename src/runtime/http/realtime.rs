@@ -14,9 +14,7 @@ use super::accept::Place;
 use super::auth::{self, Caller};
 use super::kept::Kept;
 use super::{Site, answer};
-use crate::admission::{
-    Admit, Answer, Cancelled, Lease, Offer, OwnerId, Ticket, Wake,
-};
+use crate::admission::{Admit, Answer, Cancelled, Lease, Offer, OwnerId, Ticket, Wake};
 use crate::config::Agent;
 use crate::id::{CallId, ClassId, Generation, Stage};
 use crate::runtime::clock::Clock;
@@ -245,10 +243,10 @@ pub const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::Release;
     use crate::admission::limits::Limits;
     use crate::evidence::Evidence;
     use crate::id::TenantId;
-    use crate::admission::Release;
 
     fn offer(gates: &mut OwnerGates, owner: u64) -> Answer {
         let now = crate::time::Timestamp::from_millis(1);
@@ -281,8 +279,7 @@ mod tests {
         let mut gates = shared.for_owner(control);
         let Answer::Queued(ticket) = offer(&mut gates, 2) else { panic!("the gate is full") };
         let (gates, ticket, wakes) = (Some(gates), Some(ticket), Some(wakes));
-        let parked =
-            Parked { gates, ticket, wakes, owner: OwnerId(2), shared: shared.clone() };
+        let parked = Parked { gates, ticket, wakes, owner: OwnerId(2), shared: shared.clone() };
         shared.settle(lease, Release::Completed(Evidence::Completed));
         drop(parked);
         for _ in 0..8 {
