@@ -124,7 +124,7 @@ async fn answers_that_a_caller_interrupts_end_where_he_stopped_listening() {
 /// A voice that goes on for a while after it was told to stop is not heard, and counted (bug class B7).
 #[tokio::test]
 async fn a_voice_that_does_not_stop_is_not_heard() {
-    let late = ["tts.late_after_cancel_ms=400"];
+    let late = ["tts.late_after_cancel_ms=400", "tts.rate_x=1.25"];
     let rig = Rig::with(&late, |_: &mut Backends| {}).await;
     let mut client = Client::connect(&rig).await;
     let (response, _) = listen(&mut client, "Tell me a story.", 200).await;

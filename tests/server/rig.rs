@@ -20,10 +20,10 @@ use crate::providers::{Loud, Recorded};
 pub const LIMIT: Duration = Duration::from_secs(20);
 
 /// A voice of ten words a second reads this in more than six seconds.
-pub const STORY: &str = "There was a king who had three sons and a garden full of pears and every \
-    night one pear was gone and nobody knew who had taken it so the king told his eldest son to \
-    watch the tree until the sun came up but the eldest son fell asleep before the moon had risen \
-    and in the morning another pear was gone and the king was very sad";
+pub const STORY: &str = "There was a king who had three sons and a garden full of pears. Every \
+    night one pear was gone. Nobody knew who had taken it, so the king told his eldest son to \
+    watch the tree until the sun came up. But the eldest son fell asleep before the moon had risen, \
+    and in the morning another pear was gone. The king was very sad.";
 
 pub struct Rig {
     pub serving: Serving,
@@ -60,6 +60,7 @@ impl Rig {
             "tts.provider=scripted",
             "tts.first_audio_ms=10",
             "tts.words_per_s=10",
+            "tts.rate_x=1000",
             "tts.word_times=true",
             "vad.detector=off",
             "turn.end=silence",
