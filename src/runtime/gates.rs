@@ -276,7 +276,7 @@ impl Admit for OwnerGates {
     }
 
     fn extend(&mut self, now: Timestamp, ticket: &Ticket) {
-        self.gates.change(ticket.stage, |cell, _| drop(cell.gate.extend(now, ticket)));
+        let _ = self.gates.change(ticket.stage, |cell, _| cell.gate.extend(now, ticket));
         self.gates.shared.queued.notify_one();
     }
 
