@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::audio::Pcm;
 use crate::call::Choose;
 use crate::codec::resample::Resampler;
-use crate::config::prompts::Fallback;
+use crate::config::Fallback;
 use crate::fallback::PromptId;
 
 /// The fallback's script with its sound.

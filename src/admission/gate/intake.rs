@@ -3,10 +3,10 @@
 use super::super::lanes::TENANTS_MAX;
 use super::super::ledger::{Payer, Standing};
 use super::super::limits::{Fairness, Intake, Mode, Overflow, Slots, share_of};
-use super::super::records::{Link, NIL, Place, Record};
+use super::super::records::{Link, NIL, Record, State};
 use super::super::{
-    Answer, Lease, Offer, Overload, Refusal, RefusalReason, ShedRule, Terminal, Ticket, Wake,
-    mutant,
+    Answer, Lease, Offer, OfferId, Overload, Refusal, RefusalReason, ShedRule, Terminal, Ticket,
+    Wake, mutant,
 };
 use super::{Gate, Pressure};
 use crate::time::Timestamp;
@@ -96,13 +96,20 @@ impl Gate {
             offer.born = offer.born.min(now);
             offer.cost = offer.cost.max(1);
         }
-        let tried = offer.retry_of.and_then(|earlier| self.ids.get(&earlier.0));
-        if let Some(&at) = tried {
+        if let Some((born, deadline)) = offer.retry_of.and_then(|earlier| self.times_of(earlier)) {
             // A retry never makes its work younger.
-            offer.born = offer.born.min(self.slab[at].born);
-            offer.deadline = offer.deadline.min(self.slab[at].deadline);
+            offer.born = offer.born.min(born);
+            offer.deadline = offer.deadline.min(deadline);
         }
         offer
+    }
+
+    fn times_of(&self, offer: OfferId) -> Option<(Timestamp, Timestamp)> {
+        if let Some(at) = self.live(offer) {
+            return Some((self.slab[at].born, self.slab[at].deadline));
+        }
+        self.ids.get(&offer.0)?;
+        self.tombstones.find(offer).map(|ended| (ended.born, ended.deadline))
     }
 
     fn ownership(&self, offer: &Offer) -> Result<(), RefusalReason> {
@@ -237,8 +244,8 @@ impl Gate {
         let newest = self.older_of_its_key(offer);
         let mut superseded: Vec<(u64, u32)> = self
             .slab
-            .kept()
-            .filter(|(_, record)| record.place == Place::Queued)
+            .live()
+            .filter(|(_, record)| record.state == State::Queued)
             .filter(|(at, record)| Some(*at) == newest || self.is_superseded(*at, record))
             .map(|(at, record)| (record.arrival, at))
             .collect();
@@ -274,7 +281,6 @@ impl Gate {
             let watermark = &mut self.owners[owner].watermark;
             *watermark = (*watermark).max(Some(offer.born));
         }
-        self.ledger.shift(payer, Standing::Offered, Standing::Offered);
         self.ledger.shift(payer, Standing::Offered, Standing::Refused(reason));
         Answer::Refused(self.refusal(reason))
     }
@@ -286,7 +292,7 @@ impl Gate {
     }
 
     fn admit(&mut self, now: Timestamp, offer: &Offer) -> Lease {
-        let at = self.keep(now, offer, Place::Active);
+        let at = self.keep(now, offer, State::Active);
         self.ledger.shift(self.payer_at(at), Standing::Offered, Standing::Active);
         self.start(now, at);
         Lease { stage: self.stage, offer: offer.id, slot: self.slab.key(at) }
@@ -306,11 +312,12 @@ impl Gate {
             };
             self.end_waiting(now, at, terminal, Some(wakes));
         }
-        let at = self.keep(now, offer, Place::Queued);
+        let at = self.keep(now, offer, State::Queued);
         self.ledger.shift(self.payer_at(at), Standing::Offered, Standing::Queued);
         self.slab[at].deadline = self.waits_until(offer);
         self.lanes.push(&mut self.slab, at);
-        self.deadlines.add(&mut self.slab, at);
+        let Record { deadline, arrival, .. } = self.slab[at];
+        self.deadlines.add(at, deadline, arrival);
         self.queued_bytes += offer.bytes;
         if let Some(key) = Self::key_of(&self.slab[at]) {
             self.keys.insert(key, at);
@@ -324,13 +331,13 @@ impl Gate {
     }
 
     /// Retains the offer: from here on it has an identity, an owner and an end to come.
-    fn keep(&mut self, now: Timestamp, offer: &Offer, place: Place) -> u32 {
+    fn keep(&mut self, now: Timestamp, offer: &Offer, state: State) -> u32 {
         self.arrivals += 1;
         let owner_at = self.owners.find(offer.owner).unwrap_or(NIL);
         let mut record = Record {
             epoch: 0,
             free: false,
-            place,
+            state,
             offer: offer.id,
             owner: offer.owner,
             tenant: offer.tenant,
@@ -348,14 +355,11 @@ impl Gate {
             queue: Link::NONE,
             owned: Link::NONE,
             owner_at,
-            due: NIL,
         };
         if self.lanes.hold(now, &mut record) {
             debug_assert!(self.lanes.tenants_active() as usize >= TENANTS_MAX);
             self.ledger.anomalies.tenant_table_full += 1;
         }
-        let payer = Self::payer(&record);
-        self.ledger.shift(payer, Standing::Offered, Standing::Offered);
         let at = self.slab.keep(record);
         self.ids.insert(offer.id.0, at);
         if owner_at != NIL {

@@ -1,17 +1,17 @@
-//! Golden scripts of the Realtime protocol: what client and call say, and every event that comes of it.
-
-mod realtime_order;
-mod realtime_script;
+//! Golden scripts: what client and call say, and every event that comes of it.
 
 use std::path::Path;
 
-/// Runs one script of fixtures/realtime, compares it with itself and checks the order of its events.
+use crate::{order, script};
+
+/// Runs one script of fixtures/realtime, compares it with itself and checks the order of its
+/// events.
 fn golden(name: &str) {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/realtime/{name}.script"));
     let script = std::fs::read_to_string(&path).expect("the script is there");
-    let page = realtime_script::run(&script);
-    let mut checker = realtime_order::OrderChecker::default();
+    let page = script::run(&script);
+    let mut checker = order::OrderChecker::default();
     for event in page.lines().filter_map(|line| line.strip_prefix("< ")) {
         let event = serde_json::from_str(event).expect("an event is JSON");
         if let Err(why) = checker.see(&event) {

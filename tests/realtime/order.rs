@@ -1,4 +1,4 @@
-//! Knows the grammar of server events (protocols 1.9): feed it events, it says what is out of order.
+//! The grammar of server events (protocols 1.9): says of each event what is out of order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +14,8 @@ pub struct OrderChecker {
     /// The very next event has to be this.
     next: Option<(&'static str, String)>,
     speaking: Option<String>,
+    /// Items to be of what the caller said.
+    utterances: BTreeSet<String>,
     last_position_ms: u64,
     committed: BTreeMap<String, Value>,
     transcripts: BTreeMap<String, String>,
@@ -105,7 +107,9 @@ impl OrderChecker {
             "input_audio_buffer.speech_started" => {
                 position("audio_start_ms")?;
                 ensure(self.speaking.is_none(), "speech started twice")?;
-                self.speaking = Some(text(event, "item_id")?.to_owned());
+                let item = text(event, "item_id")?.to_owned();
+                self.utterances.insert(item.clone());
+                self.speaking = Some(item);
             }
             "input_audio_buffer.speech_stopped" => {
                 position("audio_end_ms")?;
@@ -181,6 +185,8 @@ impl OrderChecker {
         if let Some(after) = self.committed.get(&id) {
             ensure(*after == event["previous_item_id"], "committed behind another item")?;
         }
+        let uncommitted = self.utterances.contains(&id) && !self.committed.contains_key(&id);
+        ensure(!uncommitted, "an utterance is committed before it is added")?;
         let in_progress = item["status"] == "in_progress";
         if in_progress {
             let owner = self.responses.values().filter(|response| !response.over);
