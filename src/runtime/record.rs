@@ -20,6 +20,7 @@ const ENDED_MAX: usize = 256;
 pub struct Registry {
     live: DashMap<CallId, Arc<Record>>,
     ended: Mutex<VecDeque<Arc<Record>>>,
+    changed: tokio::sync::Notify,
 }
 
 /// One call's record.
@@ -140,6 +141,15 @@ impl Registry {
             ended.pop_front();
         }
         ended.push_back(record);
+        drop(ended);
+        self.changed.notify_waiters();
+    }
+
+    /// Resolves when a call has ended, or soon after one may have.
+    pub async fn changed(&self) {
+        // A call may end between a look and this wait: looking again after a moment misses none.
+        let moment = std::time::Duration::from_millis(200);
+        let _ = tokio::time::timeout(moment, self.changed.notified()).await;
     }
 
     /// How many calls are live.

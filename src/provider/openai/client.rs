@@ -114,7 +114,7 @@ impl Client {
                 }
                 () = tokio::time::sleep_until(first.min(total)) => {
                     let deadline = if first <= total { "first_byte" } else { "total" };
-                    return Err(connection.failed(Fault::Slow { deadline }).await);
+                    return Err(self.failed(connection, Fault::Slow { deadline }, request).await);
                 }
                 answered = &mut answer => answered,
             };
@@ -128,7 +128,7 @@ impl Client {
                 Err(_) if reused && connection.received.load(Ordering::Relaxed) == before => {
                     may_reuse = false;
                 }
-                Err(error) => return Err(connection.failed(fault_of(&error)).await),
+                Err(error) => return Err(self.failed(connection, fault_of(&error), request).await),
             }
         }
     }
@@ -186,7 +186,7 @@ impl Client {
         match head_fault(response.status(), response.headers()) {
             None => Ok((connection, response)),
             Some(fault) if response.status() == StatusCode::OK => {
-                Err(connection.failed(fault).await)
+                Err(self.failed(connection, fault, request).await)
             }
             Some(fault) => {
                 // Its explanation is read to its end so that the answer counts as whole, and thrown
@@ -208,7 +208,7 @@ impl Client {
                         self.put_back(connection).await;
                         Err(Ended::failed(fault, Ok(Evidence::Completed)))
                     }
-                    _ => Err(connection.failed(fault).await),
+                    Some(_) => Err(self.failed(connection, fault, request).await),
                 }
             }
         }
@@ -222,7 +222,7 @@ impl Client {
         request: &Request,
     ) -> Ended {
         let proof = match self.endpoint.cancel {
-            CancelEvidence::HalfClose => connection.half_close().await,
+            CancelEvidence::HalfClose => self.proof(&mut connection, request).await,
             CancelEvidence::DocumentedAbort => Ok(Evidence::DocumentedAbort),
             CancelEvidence::Drain => {
                 let body = match pending {
@@ -240,28 +240,50 @@ impl Client {
                     connection.half_close().await
                 }
             }
-            CancelEvidence::Reconcile => {
-                let closed = connection.half_close();
-                let idle = self.until_idle(request.marker);
-                tokio::pin!(closed, idle);
-                tokio::select! {
-                    proof = &mut idle => match proof {
-                        Some(evidence) => Ok(evidence),
-                        None => closed.await,
-                    },
-                    proof = &mut closed => match idle.await {
-                        Some(evidence) => Ok(evidence),
-                        None => proof,
-                    },
-                }
-            }
+            CancelEvidence::Reconcile => self.proof(&mut connection, request).await,
         };
         Ended { proof, fault: None }
     }
 
+    /// Ends a run that failed, with what is known of the backend soon after.
+    pub(super) async fn failed(
+        &self,
+        mut connection: Connection,
+        fault: Fault,
+        request: &Request,
+    ) -> Ended {
+        let proof = self.proof(&mut connection, request);
+        let proof = match tokio::time::timeout(FAULT_EVIDENCE, proof).await {
+            Ok(proof) => proof,
+            Err(_) if self.endpoint.cancel == CancelEvidence::DocumentedAbort => {
+                Ok(Evidence::DocumentedAbort)
+            }
+            Err(_) => Err(Unknown::CancelTimeout),
+        };
+        Ended::failed(fault, proof)
+    }
+
+    /// Half-closes and waits for the backend's close; where the backend can be asked, for its word.
+    async fn proof(
+        &self,
+        connection: &mut Connection,
+        request: &Request,
+    ) -> Result<Evidence, Unknown> {
+        let closed = connection.half_close();
+        let Some(marker) = request.marker else { return closed.await };
+        let idle = self.until_idle(marker);
+        tokio::pin!(closed, idle);
+        tokio::select! {
+            idle = &mut idle => match idle {
+                Some(evidence) => Ok(evidence),
+                None => closed.await,
+            },
+            closed = &mut closed => idle.await.map_or(closed, Ok),
+        }
+    }
+
     /// Asks `/slots` until no slot works on the request of this seed; `None` when it cannot tell.
-    async fn until_idle(&self, marker: Option<u32>) -> Option<Evidence> {
-        let marker = marker?;
+    async fn until_idle(&self, marker: u32) -> Option<Evidence> {
         loop {
             let asked = tokio::time::timeout(Duration::from_secs(1), self.busy_seeds()).await;
             if !asked.ok()??.contains(&u64::from(marker)) {
@@ -352,12 +374,6 @@ impl Connection {
             let _ = stop.send(());
         }
         (&mut self.driver).await.unwrap_or(Err(Unknown::Dropped))
-    }
-
-    /// A run that failed: what is known of the backend soon after.
-    pub(super) async fn failed(mut self, fault: Fault) -> Ended {
-        let proof = tokio::time::timeout(FAULT_EVIDENCE, self.half_close()).await;
-        Ended::failed(fault, proof.unwrap_or(Err(Unknown::CancelTimeout)))
     }
 }
 

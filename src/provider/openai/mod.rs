@@ -1,5 +1,20 @@
 //! HTTP to OpenAI-compatible endpoints: one HTTP/1.1 client whose cancel is a half-close.
 //!
+//! # Keys
+//!
+//! `base_url` and `model` are needed. `api_key_env` names the environment variable that holds the key,
+//! `ca_file` a PEM file to trust instead of the built-in authorities. `connect_ms` (1000) bounds name
+//! resolution, TCP and TLS; `first_byte_ms` (5000) the first useful byte of an answer (a token, a sample:
+//! keep-alives and empty deltas do not count); `total_ms` (60000; 20000 for recognisers) and `max_bytes`
+//! the whole answer of one request. Idle connections are kept for `idle_ms` (4000). `extra` is a table of
+//! further keys for every request. Models also take `system_role` (`"system"`, `"developer"`, `"user"`)
+//! and `token_limit_key` (`"max_tokens"`, `"max_completion_tokens"`); speech takes `voice` (`"alloy"`),
+//! `format` (`"pcm"`, `"wav"`) and `rate_hz` (24000, of raw PCM); recognisers take `partials` (false) and
+//! `language`.
+//!
+//! Redirects and proxies are not followed, compressed answers not taken. Nothing is retried but a request
+//! on a kept connection that the backend closed before it answered a byte, once.
+//!
 //! # What its evidence proves
 //!
 //! `cancel_evidence = "half_close"` (the default): on a cancel we shut our write half (over TLS after a

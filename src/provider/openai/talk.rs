@@ -119,13 +119,13 @@ impl<'a> Talk<'a> {
     /// Ends a run whose reading stopped.
     pub async fn stopped(self, stop: Stop) -> Ended {
         match stop {
-            Stop::Fault(fault) => self.connection.failed(fault).await,
+            Stop::Fault(fault) => self.client.failed(self.connection, fault, self.request).await,
             Stop::Cancelled => {
                 let pending = Pending::Body(self.body);
                 self.client.cancelled(self.connection, pending, self.request).await
             }
             Stop::NoTail => {
-                let ended = self.connection.failed(Fault::Empty).await;
+                let ended = self.client.failed(self.connection, Fault::Empty, self.request).await;
                 Ended { fault: None, ..ended }
             }
         }

@@ -79,7 +79,7 @@ impl AsrRun {
     pub fn hear(&mut self, now: Timestamp, input: &AsrInput) {
         match input {
             AsrInput::Audio(samples) => {
-                self.heard += samples_to_duration(samples.len(), CALLER_RATE_HZ);
+                self.hear_for(samples_to_duration(samples.len(), CALLER_RATE_HZ));
             }
             AsrInput::Decode { seq, is_final: false } => {
                 // Busy: a partial may be skipped.
@@ -94,6 +94,11 @@ impl AsrRun {
             }
             AsrInput::Close => self.course.finish(now, Ended::completed()),
         }
+    }
+
+    /// Gives it this much sound; what is in it does not matter to a script.
+    pub fn hear_for(&mut self, span: Duration) {
+        self.heard += span;
     }
 
     fn answer(&mut self, at: Timestamp, seq: u32, is_final: bool, text: &str) {

@@ -326,3 +326,82 @@ impl<P> Course<P> {
 pub(super) fn at_rate(count: usize, per_s: f64) -> Duration {
     Duration::from_micros((count as f64 * 1_000_000.0 / per_s) as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn flag() -> impl Strategy<Value = bool> {
+        prop::bool::weighted(0.2)
+    }
+
+    fn span() -> impl Strategy<Value = Option<Duration>> {
+        prop::option::weighted(0.3, (0..200_u64).prop_map(ms))
+    }
+
+    prop_compose! {
+        fn faults()(
+            fail in prop::option::weighted(0.2, prop::sample::select(vec![
+                Fail::Status(429), Fail::Refused, Fail::Reset,
+            ])),
+            (fail_after, stall_after, cancel_ack, late_after_cancel) in (span(), span(), span(), span()),
+            (empty, garbage, ignore_cancel, never_end) in (flag(), flag(), flag(), flag()),
+        ) -> Faults {
+            Faults {
+                fail, fail_after, stall_after, empty, garbage, ignore_cancel, cancel_ack,
+                late_after_cancel, never_end, ..Faults::default()
+            }
+        }
+    }
+
+    proptest! {
+        /// In time order, nothing behind the end, at most one end, and a cancel that is obeyed is
+        /// answered when the script says.
+        #[test]
+        fn every_course_keeps_its_promises(
+            faults in faults(),
+            steps in prop::collection::vec(0..60_u64, 0..12),
+            cancel_ms in prop::option::of(0..400_u64),
+        ) {
+            let mut course = Course::new(Timestamp::ZERO, faults.clone());
+            course.begin(Timestamp::ZERO, ms(20));
+            let mut at = Timestamp::from_millis(20);
+            for (nth, step) in steps.iter().enumerate() {
+                at += ms(*step);
+                course.push(at, nth);
+            }
+            course.finish(at, Ended::completed());
+            let mut cancel = cancel_ms.map(Timestamp::from_millis);
+            let (mut last, mut end) = (Timestamp::ZERO, None);
+            let mut was_over_when_cancelled = false;
+            loop {
+                let next = course.next_at();
+                if let Some(when) = cancel.filter(|when| next.is_none_or(|next| *when <= next)) {
+                    cancel = None;
+                    was_over_when_cancelled = end.is_some();
+                    course.cancel(when, ms(10), |_| true, || Some(99));
+                    continue;
+                }
+                let Some(now) = next else { break };
+                prop_assert!(now >= last, "time runs backwards");
+                last = now;
+                while let Some(output) = course.poll(now) {
+                    prop_assert!(end.is_none(), "something behind the end");
+                    if let Output::Ended(ended) = output {
+                        end = Some((now, ended));
+                    }
+                }
+            }
+            prop_assert!(!(faults.never_end && end.is_some()), "an end that must not come");
+            if let Some(when) = cancel_ms.map(Timestamp::from_millis)
+                && !was_over_when_cancelled && !faults.ignore_cancel && !faults.never_end
+            {
+                let late = faults.late_after_cancel.unwrap_or_default();
+                let unset = if faults.late_after_cancel.is_some() { late } else { ms(5) };
+                let due = when + faults.cancel_ack.unwrap_or(unset).max(late);
+                prop_assert_eq!(end.map(|(at, _)| at), Some(due));
+            }
+        }
+    }
+}

@@ -5,6 +5,13 @@
 //! `drip_per_s`, `ignore_cancel`, `cancel_ack_ms`, `late_after_cancel_ms`, `never_end`. A list gives one
 //! value a run, its last entry repeats, and the entry `"none"` is no value.
 //!
+//! Beside them, with their defaults:
+//! - models: `reply`, `tool = { name, arguments }`, `first_token_ms` (120), `tokens_per_s` (40);
+//! - synthesisers: `first_audio_ms` (80), `words_per_s` (2.5) or `ms_per_char`, `rate_x` (20),
+//!   `faster_than_real_time` (true), `word_times` (false), `rate_hz` (24000);
+//! - recognisers: `text`, `partial_ms` (40), `final_ms` (60), `words_per_s` (2.5);
+//! - tools: `result`, `takes_ms` (50), `effect` (`"read"`), `description`, `parameters`.
+//!
 //! What its evidence proves: the script itself is the backend, so `abort_acknowledged` after
 //! `cancel_ack_ms` (5 by default) and `stream_closed_by_backend` after a failure or after late output
 //! are exact; `never_started` means that the script sent nothing.
