@@ -13,6 +13,7 @@ pub mod id;
 pub mod leg;
 pub mod provider;
 pub mod runtime;
+pub mod sim;
 pub mod time;
 pub mod transport;
 pub mod turn;

@@ -149,6 +149,18 @@ fn a_value_comes_from_the_highest_layer_that_says_it() {
     assert_eq!(slots(&set), (Slots::Limited(10), Some(Source::Set)));
 }
 
+/// B-027: what `inherit` returns to at run time.
+#[test]
+fn what_is_below_the_file_is_kept() {
+    let env = [("FLOORKEEPER_LIMITS_MODEL_SLOTS", "8")];
+    let config = with_env("[limits.model]\nslots = 9\nqueue = 5\n", &env).expect("right");
+    assert_eq!(config.limits.model.slots, Slots::Limited(9));
+    let below = &config.inherited;
+    assert_eq!((below.limits.model.slots, below.limits.model.queue), (Slots::Limited(8), 0));
+    assert_eq!(below.origins.source("limits.model.slots"), Some(Source::Env));
+    assert_eq!(below.origins.source("limits.model.queue"), Some(Source::Default));
+}
+
 #[test]
 fn a_tool_takes_from_all_tools_what_it_does_not_say() {
     let text = "[limits.tools]\nslots = 3\nmax_wait_ms = 7\n[limits.tools.book]\nslots = 1\n";

@@ -337,29 +337,30 @@ fn words() -> impl Strategy<Value = String> {
     prop::collection::vec(one, 0..4).prop_map(|parts| parts.join(" "))
 }
 
+const OUTPUTS: &[&str] = &[
+    r#"{"status":"ok","day":"tomorrow","free":["18:00","19:30"]}"#,
+    r#"{"status":"ok","free":["99:99",3]}"#,
+    r#"{"status":"booked","confirmation":"417"}"#,
+    r#"{"status":"booking_moved","confirmation":417}"#,
+    r#"{"status":"booking_cancelled"}"#,
+    r#"{"status":"taken","free":["18:00"]}"#,
+    r#"{"status":"closed"}"#,
+    r#"{"status":"not_found"}"#,
+    r#"{"status":"several","times":["18:00","19:00"]}"#,
+    r#"{"outcome":"unknown"}"#,
+    r#"{"outcome":"failed"}"#,
+    "overloaded",
+    "",
+    "booked",
+];
+const ARGUMENTS: &[&str] = &[
+    r#"{"action":"book","day":"tomorrow","time":"19:30","party":4,"name":"Smith"}"#,
+    r#"{"action":"move","day":"friday","new_day":"21 june","time":"20:00","name":"X"}"#,
+    r#"{"action":"cancel","day":"x","name":"Smith 7"}"#,
+    "no JSON",
+];
+
 fn message() -> impl Strategy<Value = Message> {
-    const OUTPUTS: &[&str] = &[
-        r#"{"status":"ok","day":"tomorrow","free":["18:00","19:30"]}"#,
-        r#"{"status":"ok","free":["99:99",3]}"#,
-        r#"{"status":"booked","confirmation":"417"}"#,
-        r#"{"status":"booking_moved","confirmation":417}"#,
-        r#"{"status":"booking_cancelled"}"#,
-        r#"{"status":"taken","free":["18:00"]}"#,
-        r#"{"status":"closed"}"#,
-        r#"{"status":"not_found"}"#,
-        r#"{"status":"several","times":["18:00","19:00"]}"#,
-        r#"{"outcome":"unknown"}"#,
-        r#"{"outcome":"failed"}"#,
-        "overloaded",
-        "",
-        "booked",
-    ];
-    const ARGUMENTS: &[&str] = &[
-        r#"{"action":"book","day":"tomorrow","time":"19:30","party":4,"name":"Smith"}"#,
-        r#"{"action":"move","day":"friday","new_day":"21 june","time":"20:00","name":"X"}"#,
-        r#"{"action":"cancel","day":"x","name":"Smith 7"}"#,
-        "no JSON",
-    ];
     const AGENT: &[&str] = &[
         "It is booked.",
         "How many people will you be?",
@@ -387,6 +388,27 @@ fn message() -> impl Strategy<Value = Message> {
     ]
 }
 
+/// Endings that tempt to claim a booking.
+fn ending() -> impl Strategy<Value = Vec<Message>> {
+    let book = |arguments: &str| {
+        let (call_id, name) = ("last".to_owned(), "book".to_owned());
+        Message::Called(ToolCall { call_id, name, arguments: arguments.to_owned() })
+    };
+    let returned =
+        |output: &str| Message::Returned { call_id: "last".into(), output: output.into() };
+    let (arguments, outputs) = (prop::sample::select(ARGUMENTS), prop::sample::select(OUTPUTS));
+    const LAST: &[&str] = &["am I booked", "what?", "hello", "yes", "thanks, bye", "never mind"];
+    (arguments, outputs, prop::sample::select(LAST), 0..5_u8).prop_map(
+        move |(arguments, output, last, shape)| match shape {
+            0 => vec![book(arguments), returned(output)],
+            1 => vec![book(arguments), returned(output), said(Role::User, last)],
+            2 => vec![book(arguments), said(Role::User, last), returned(output)],
+            3 => vec![book(arguments), said(Role::User, last)],
+            _ => vec![said(Role::Assistant, "Your table is booked."), said(Role::User, last)],
+        },
+    )
+}
+
 /// The last result of `book` in a history says that a booking stands.
 fn says_booked(history: &[Message]) -> bool {
     let mut open: Vec<(&str, &str)> = Vec::new();
@@ -404,6 +426,11 @@ fn says_booked(history: &[Message]) -> bool {
         }
     }
     booked
+}
+
+/// The caller may have asked for words of somebody else again.
+fn repeated(history: &[Message]) -> bool {
+    history.iter().any(|message| matches!(message, Message::Said { role: Role::Assistant, .. }))
 }
 
 fn offered() -> impl Strategy<Value = Vec<ToolSpec>> {
@@ -427,10 +454,12 @@ proptest! {
     /// Never a panic, never silence, never a speech, never a booking that no tool has confirmed.
     #[test]
     fn any_history_gets_a_true_answer(
-        history in prop::collection::vec(message(), 0..14),
+        mut history in prop::collection::vec(message(), 0..14),
+        ending in prop_oneof![Just(Vec::new()), ending()],
         tools in offered(),
         choice in prop::sample::select(vec![ToolChoice::Auto, ToolChoice::None]),
     ) {
+        history.extend(ending);
         let request =
             ModelRequest { history, tools, tool_choice: choice, ..ModelRequest::default() };
         let first = reply(&Persona::default(), &request);
@@ -440,6 +469,8 @@ proptest! {
                 let text = &spoken.text;
                 prop_assert!(text.chars().any(char::is_alphanumeric), "silent");
                 prop_assert!(sentences(text).len() <= 12, "a speech: {}", text);
+                let gaps = [" .", " ,", "  ", ". ,"].iter().any(|gap| text.contains(gap));
+                prop_assert!(!gaps || repeated(&request.history), "a gap: {:?}", text);
                 let claims = text.to_lowercase().contains("booked");
                 prop_assert!(!claims || says_booked(&request.history), "a false claim: {}", text);
             }

@@ -1,4 +1,4 @@
-//! The resampler: tones survive, aliases do not, length never drifts, cuts are not heard, memory is little.
+//! The resampler: tones survive, aliases do not, length never drifts, memory is little.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -153,7 +153,7 @@ function explain(kind, detail) {
 function sayRefused(refusal) {
   notify(refusalText(refusal), [["Try again", restart]]);
   debug.state.refused = refusal;
-  playPrompt(refusal);
+  playPrompt(refusal).then((heard) => (debug.state.promptHeard = heard));
 }
 
 // --- the microphone --------------------------------------------------------------------------------------------------

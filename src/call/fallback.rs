@@ -168,6 +168,12 @@ impl Call {
             Some(stage) => {
                 // Waiting and saying so satisfies the budget, once (DESIGN section 3, *Ages*).
                 answer.turn.audible_by = None;
+                if let Model::Waiting(ticket) = &answer.model {
+                    admit.extend(now, ticket);
+                }
+                if let Voice::Waiting(ticket, _) = &answer.voice {
+                    admit.extend(now, ticket);
+                }
                 let (turn, cause) = (answer.turn, Cause::StillQueued(stage));
                 self.console(now, &cause, None, Some(turn), Afterwards::Wait(answer));
             }

@@ -1,5 +1,6 @@
 //! `floorkeeper check F`: is this configuration right, what does it mean, and where does each value come from?
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -20,11 +21,11 @@ struct Checked {
 pub fn run(path: Option<&Path>, sets: &[String], json: bool) -> ExitCode {
     match check(path, sets) {
         Ok(checked) if json => {
-            println!("{}", as_json(&checked));
+            print_out(&format!("{}\n", as_json(&checked)));
             ExitCode::SUCCESS
         }
         Ok(checked) => {
-            print!("{}", as_text(&checked));
+            print_out(&as_text(&checked));
             for warning in checked.config.warnings.iter().chain(&checked.missing) {
                 eprintln!("warning: {warning}");
             }
@@ -32,12 +33,18 @@ pub fn run(path: Option<&Path>, sets: &[String], json: bool) -> ExitCode {
         }
         Err(errors) => {
             if json {
-                println!("{}", errors_as_json(&errors));
+                print_out(&format!("{}\n", errors_as_json(&errors)));
             }
             eprintln!("{errors}");
             ExitCode::from(2)
         }
     }
+}
+
+/// Prints a result. A reader that has gone (`| head`) has read what it wanted.
+pub(crate) fn print_out(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 fn check(path: Option<&Path>, sets: &[String]) -> Result<Checked, ConfigErrors> {

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub mod call;
 pub mod check;
+pub mod fixture;
 pub mod load;
 pub mod models;
 pub mod prompts;
@@ -33,6 +34,9 @@ enum Command {
     Call(call::CallArgs),
     /// Put an open-loop load on a server of this machine.
     Load(load::LoadArgs),
+    /// Scripts of calls in virtual time.
+    #[command(subcommand)]
+    Fixture(FixtureCommand),
     /// Admission tools.
     #[command(subcommand)]
     Admission(AdmissionCommand),
@@ -54,6 +58,12 @@ struct CheckArgs {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum FixtureCommand {
+    /// Run fixtures against their expectations and golden traces.
+    Run(fixture::FixtureArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -103,6 +113,7 @@ impl Cli {
             Command::Check(args) => check::run(args.file.as_deref(), &args.sets, args.json),
             Command::Call(args) => call::run(args).await,
             Command::Load(args) => load::run(args).await,
+            Command::Fixture(FixtureCommand::Run(args)) => fixture::run(&args),
             Command::Admission(AdmissionCommand::Replay { file, json }) => {
                 replay::run(&file, json)
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::check::{environment, errors_as_json};
+use super::check::{environment, errors_as_json, print_out};
 use super::wav;
 use crate::audio::Pcm;
 use crate::config::{Config, Fallback, SPOKEN_FILE, Script};
@@ -36,19 +36,19 @@ pub fn lint(dir: Option<&Path>, json: bool) -> ExitCode {
             if json {
                 let summary =
                     serde_json::json!({ "ok": true, "prompts": count, "locales": locales });
-                println!("{summary}");
+                print_out(&format!("{summary}\n"));
             } else {
                 let names: Vec<&str> = locales.iter().map(|locale| locale.as_str()).collect();
-                println!(
-                    "{count} prompts in {}: every text is held by its claims",
+                print_out(&format!(
+                    "{count} prompts in {}: every text is held by its claims\n",
                     names.join(", ")
-                );
+                ));
             }
             ExitCode::SUCCESS
         }
         Err(errors) => {
             if json {
-                println!("{}", errors_as_json(&errors));
+                print_out(&format!("{}\n", errors_as_json(&errors)));
             }
             eprintln!("{errors}");
             ExitCode::from(1)
@@ -210,7 +210,7 @@ pub async fn run_render(request: RenderRequest) -> ExitCode {
     let json = request.json;
     let refuse = |code: u8, sentence: String| {
         if json {
-            println!("{}", serde_json::json!({ "ok": false, "error": sentence }));
+            print_out(&format!("{}\n", serde_json::json!({ "ok": false, "error": sentence })));
         }
         eprintln!("{sentence}");
         ExitCode::from(code)
@@ -242,9 +242,9 @@ pub async fn run_render(request: RenderRequest) -> ExitCode {
                 let summary = serde_json::json!({
                     "ok": true, "folder": folder, "files": files, "length_ms": length_ms,
                 });
-                println!("{summary}");
+                print_out(&format!("{summary}\n"));
             } else {
-                println!("{files} prompts, {length_ms} ms of sound, in {folder}");
+                print_out(&format!("{files} prompts, {length_ms} ms of sound, in {folder}\n"));
             }
             ExitCode::SUCCESS
         }

@@ -16,6 +16,7 @@ use crate::config::{Config, Fallback, LogFormat};
 use crate::id::Stage;
 use crate::provider::models;
 use crate::runtime::clock::Clock;
+use crate::runtime::gates::Gates;
 use crate::runtime::http::{self, Site};
 use crate::runtime::prompts::PromptSounds;
 use crate::runtime::service::Service;
@@ -70,7 +71,7 @@ pub async fn run(args: ServeArgs) -> ExitCode {
 async fn serve(config: Config, fallback: Fallback, listening: http::Listening) -> ExitCode {
     raise_descriptor_limit();
     let clock = Clock::start();
-    let gates = start::gates(&config, clock);
+    let gates = Gates::new(clock, config.gates());
     gates.close(Stage::Call, Closed::NotReady, CloseMode::FinishQueue);
     tokio::spawn(gates.clone().keep_time());
     let window = config.drain.window;

@@ -11,6 +11,7 @@ use url::Url;
 
 mod agent;
 mod auth;
+mod calls;
 mod chosen;
 mod error;
 mod limits;
@@ -25,6 +26,7 @@ mod unknown;
 
 pub use agent::{Agent, AgentLimits, DEFAULT_AGENT};
 pub use auth::{Auth, Key};
+pub use calls::Abilities;
 pub use chosen::Chosen;
 pub use error::{ConfigError, ConfigErrors};
 pub use limits::{
@@ -86,10 +88,31 @@ pub struct Config {
     pub connections: Connections,
     /// What goes to stderr.
     pub log: Log,
+    /// What the limits are where neither the file nor `--set` says anything.
+    pub inherited: Inherited,
     /// Where every value comes from.
     pub origins: Origins,
     /// What is no error and still probably not meant, a sentence each.
     pub warnings: Vec<String>,
+}
+
+/// What environment and defaults make of the limits: what `"inherit"` returns to at run time (B-021, B-027).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inherited {
+    /// The limits.
+    pub limits: Limits,
+    /// Where their values come from.
+    pub origins: Origins,
+}
+
+impl Inherited {
+    /// Wrong variables are refused where the whole configuration is read; here they count as not set.
+    fn read(env: &BTreeMap<String, String>, tools: &[String]) -> Inherited {
+        let nothing = Node::empty();
+        let mut reader = Reader::new(&nothing, env);
+        let limits = Limits::read(&mut reader, tools);
+        Inherited { limits, origins: Origins(reader.resolved) }
+    }
 }
 
 impl Config {
@@ -188,6 +211,7 @@ impl Config {
             public_url: auth::public_url(reader),
             auth,
             warnings: limits.warnings(),
+            inherited: Inherited::read(reader.env, &tools),
             limits,
             call: Call::read(reader),
             fallback: FallbackTimes::read(reader, &turn, paths),

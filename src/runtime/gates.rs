@@ -258,6 +258,11 @@ impl Admit for OwnerGates {
         });
     }
 
+    fn extend(&mut self, now: Timestamp, ticket: &Ticket) {
+        self.gates.change(ticket.stage, |cell, _| drop(cell.gate.extend(now, ticket)));
+        self.gates.shared.queued.notify_one();
+    }
+
     fn cancel(&mut self, now: Timestamp, lease: &Lease, why: Cancelled) {
         self.gates.change(lease.stage, |cell, _| cell.gate.cancel(now, lease, why));
     }

@@ -17,24 +17,17 @@ use super::gates::Gates;
 use super::metrics::Metrics;
 use super::prompts::PromptSounds;
 use super::record::{Record, Registry};
-use super::start;
 use crate::admission::limits::Limits;
 use crate::admission::{Lease, Release};
 use crate::call::{Identity, Profile};
-use crate::config::{Agent, Config, GateLimits, TurnEnd};
+use crate::config::{Abilities, Agent, Config};
 use crate::evidence::Evidence;
 use crate::id::{CallId, ClassId, Stage, TenantId};
-use crate::leg::{EndOfTurn, HangUp, ServerTurns, Settings, TurnDetection};
-use crate::time::ms;
+use crate::leg::{HangUp, Settings};
 use crate::transport::Leg;
-use crate::turn::bargein::BargeIn;
 
 /// End-of-turn models that may run at once: they are CPU work of this machine.
 const JUDGES_MAX: usize = 2;
-/// Sound kept from before the first speech.
-const PREFIX: Duration = ms(300);
-/// Silence that ends a turn whatever the end-of-turn model thinks.
-const TURN_SILENCE_MAX: Duration = ms(1_200);
 
 /// What all calls share.
 pub struct Service {
@@ -158,13 +151,7 @@ impl Service {
 
     /// The gate's name as the API, the events and the metrics write it.
     pub fn gate_name(&self, stage: Stage) -> String {
-        match stage {
-            Stage::Tool(tool) => {
-                let name = self.config.tools.keys().nth(usize::from(tool.0));
-                format!("tool:{}", name.map_or("?", String::as_str))
-            }
-            other => other.kind().to_owned(),
-        }
+        self.config.gate_name(stage)
     }
 
     /// The stage whose gate has this name.
@@ -174,7 +161,7 @@ impl Service {
 
     /// A gate's limits as the configuration has them.
     pub fn configured_limits(&self, stage: Stage) -> Limits {
-        start::admission_limits(self.gate_limits(stage))
+        self.config.gate_limits(stage).meant()
     }
 
     /// Where a gate's limit comes from: `file`, `env`, `set` or `default`.
@@ -187,69 +174,19 @@ impl Service {
         source.map_or("default", |source| source.label())
     }
 
-    fn gate_limits(&self, stage: Stage) -> &GateLimits {
-        let limits = &self.config.limits;
-        match stage {
-            Stage::Call => &limits.call,
-            Stage::Recognition => &limits.recognition,
-            Stage::Model => &limits.model,
-            Stage::Synthesis => &limits.synthesis,
-            Stage::Tool(_) => limits.of_tool(&self.gate_name(stage)["tool:".len()..]),
-            Stage::Callback => &limits.callback,
-            Stage::Handoff => &limits.handoff,
-        }
-    }
-
     /// How long after a cancel a run of this stage must have proven its end.
     pub fn evidence(&self, stage: Stage) -> Duration {
-        self.gate_limits(stage).evidence
+        self.config.gate_limits(stage).evidence
     }
 
-    /// How calls of this agent take turns, unless the client says otherwise.
-    pub fn turn_detection(&self, agent: &Agent) -> TurnDetection {
-        let judges = self.backends().is_some_and(|b| b.end_of_turn.is_some());
-        if self.backends().is_some_and(|backends| backends.detector.is_none()) {
-            return TurnDetection::Manual;
-        }
-        let end = match self.config.turn.end {
-            TurnEnd::SmartTurn if judges => {
-                EndOfTurn::Model { at_most: TURN_SILENCE_MAX.max(self.config.turn.silence) }
-            }
-            TurnEnd::SmartTurn | TurnEnd::Silence => EndOfTurn::Silence(self.config.turn.silence),
-        };
-        TurnDetection::Server(ServerTurns {
-            threshold: 0.5,
-            prefix: PREFIX,
-            end,
-            create_response: true,
-            interrupt_response: true,
-            idle: agent.limits.idle,
-        })
-    }
-
-    /// What calls of this agent are told about it.
-    pub fn profile(&self, agent: &Agent) -> Profile {
-        let backends = self.backends();
-        let barge_in = &self.config.turn.barge_in;
-        Profile {
-            agent: agent.name.clone(),
-            language: agent.language.clone(),
-            budget: agent.limits.turn_budget,
-            fallback_start: self.config.fallback.start,
-            lead: self.config.playout.lead,
-            barge_in: BargeIn {
-                duck: barge_in.duck,
-                confirm: barge_in.confirm,
-                backchannel: barge_in.backchannel,
-                resume: barge_in.resume,
-                backchannels: barge_in.backchannels.clone(),
-                ..BargeIn::default()
-            },
-            judges_turns: backends.is_some_and(|b| b.end_of_turn.is_some()),
-            partials: backends.and_then(|b| b.asr.as_ref()).is_some_and(|a| a.gives_partials()),
-            tool_names: backends.map(Backends::tool_names).unwrap_or_default(),
-            fallback: self.prompts.chooser(),
-            call_max: agent.limits.call,
+    /// What the providers can do.
+    pub fn abilities(&self) -> Abilities {
+        let Some(backends) = self.backends() else { return Abilities::default() };
+        Abilities {
+            detects: backends.detector.is_some(),
+            judges_turns: backends.end_of_turn.is_some(),
+            partials: backends.asr.as_ref().is_some_and(|asr| asr.gives_partials()),
+            tool_names: backends.tool_names(),
         }
     }
 
@@ -297,6 +234,8 @@ impl Accepted {
     pub fn new(service: &Service, call: CallId, tenant: TenantId, agent: &Agent) -> Accepted {
         let item_prefix = format!("item_{}{:x}_", service.incarnation, call.0);
         let identity = Identity { call, tenant, class: ClassId(0), item_prefix };
-        Accepted { identity, profile: service.profile(agent) }
+        let abilities = service.abilities();
+        let profile = service.config.profile(agent, &abilities, service.prompts.chooser());
+        Accepted { identity, profile }
     }
 }

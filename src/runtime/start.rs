@@ -3,70 +3,17 @@
 use std::sync::Arc;
 
 use super::backends::Backends;
-use super::clock::Clock;
-use super::gates::Gates;
 use super::service::Service;
-use crate::admission::limits::{
-    CloseMode, Fairness, Limits, Mode, Overflow, Slots, 
-};
+use crate::admission::limits::CloseMode;
 use crate::admission::Closed;
-use crate::config::{self, Config, GateLimits};
-use crate::id::{Stage, ToolId};
+use crate::config::{self, Config};
+use crate::id::Stage;
 use crate::provider::asr::ASRS;
 use crate::provider::ear::{DETECTORS, END_OF_TURN};
 use crate::provider::llm::LLMS;
 use crate::provider::tool::TOOLS;
 use crate::provider::tts::TTSS;
 use crate::provider::{self, BuildError, Surroundings};
-
-/// The gates that a configuration asks for, with the tools' gates by their place.
-pub fn gates(config: &Config, clock: Clock) -> Gates {
-    let limits = &config.limits;
-    let mut all = vec![
-        (Stage::Call, admission_limits(&limits.call)),
-        (Stage::Recognition, admission_limits(&limits.recognition)),
-        (Stage::Model, admission_limits(&limits.model)),
-        (Stage::Synthesis, admission_limits(&limits.synthesis)),
-        (Stage::Callback, admission_limits(&limits.callback)),
-        (Stage::Handoff, admission_limits(&limits.handoff)),
-    ];
-    for (at, name) in config.tools.keys().enumerate() {
-        all.push((Stage::Tool(ToolId(at as u16)), admission_limits(limits.of_tool(name))));
-    }
-    Gates::new(clock, all)
-}
-
-/// A gate's limits in the words of admission.
-pub fn admission_limits(limits: &GateLimits) -> Limits {
-    Limits {
-        mode: match limits.mode {
-            config::Mode::Off => Mode::Off,
-            config::Mode::Observe => Mode::Observe,
-            config::Mode::Enforce => Mode::Enforce,
-        },
-        slots: match limits.slots {
-            config::Slots::Limited(units) => Slots::Units(units),
-            config::Slots::Unlimited => Slots::Unlimited,
-        },
-        queue: limits.queue,
-        queue_bytes: limits.queue_bytes,
-        max_wait_ms: limits.max_wait.as_millis() as u64,
-        overflow: match limits.overflow {
-            config::Overflow::Reject => Overflow::Reject,
-            config::Overflow::Replace => Overflow::Replace,
-            config::Overflow::Shed => Overflow::Shed,
-        },
-        fairness: match limits.fairness {
-            config::Fairness::Fifo => Fairness::Fifo,
-            config::Fairness::HardCap => {
-                Fairness::HardCap { tenant_share_pct: limits.tenant_share_pct }
-            }
-            config::Fairness::Fair => Fairness::Fair,
-        },
-        adaptive: limits.adaptive,
-        ..Limits::default()
-    }
-}
 
 /// The configuration uses a provider that lives on a fetched model.
 pub fn needs_models(config: &Config) -> bool {

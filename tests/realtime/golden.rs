@@ -1,10 +1,11 @@
-//! Golden scripts of the Realtime protocol: what client and call say, and every event that comes of it.
+//! Golden scripts: what client and call say, and every event that comes of it.
 
 use std::path::Path;
 
 use crate::{order, script};
 
-/// Runs one script of fixtures/realtime, compares it with itself and checks the order of its events.
+/// Runs one script of fixtures/realtime, compares it with itself and checks the order of its
+/// events.
 fn golden(name: &str) {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/realtime/{name}.script"));

@@ -1,4 +1,4 @@
-//! The Realtime leg: over a socket made of queues for what is hard to provoke, over a real one for the rest.
+//! The Realtime leg: over a socket made of queues, and over a real one.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Knows the grammar of server events (protocols 1.9): feed it events, it says what is out of order.
+//! The grammar of server events (protocols 1.9): says of each event what is out of order.
 
 use std::collections::{BTreeMap, BTreeSet};
 

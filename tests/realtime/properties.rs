@@ -1,4 +1,4 @@
-//! What holds for any input: no panic, one error for what is wrong, nothing changed by it, order kept.
+//! What holds for any input: no panic, one error, nothing changed by it, order kept.
 
 use std::path::Path;
 

@@ -123,7 +123,7 @@ impl Run {
     pub fn word(&self, line: &str) -> ToCaller {
         let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
         let w = Words::of(rest);
-        let (item, response) = (w.item("item"), w.response());
+        let item = w.item("item");
         match verb {
             "speech_started" => ToCaller::SpeechStarted { item, at: w.ms("at") },
             "speech_stopped" => ToCaller::SpeechStopped { item, at: w.ms("at") },
@@ -146,6 +146,26 @@ impl Run {
                 code: "provider_slow",
                 message: w.get("message").into(),
             },
+            "truncated" => ToCaller::Truncated { item, played: w.ms("played") },
+            "retrieved" => ToCaller::Retrieved(w.whole_item()),
+            "deleted" => ToCaller::Deleted { item },
+            "rejected" => ToCaller::Rejected {
+                code: stable(w.get("code")),
+                message: w.get("message").into(),
+                param: w.maybe("param").map(stable),
+                tag: w.maybe("tag").map(Into::into),
+            },
+            "clear_far_end" => ToCaller::ClearFarEnd { item, played: w.ms("played") },
+            "playout" | "admission" | "turn" | "late_output" | "fallback" => extra(verb, &w),
+            "hang_up" => ToCaller::HangUp { why: w.why() },
+            _ => self.answer_word(verb, &w),
+        }
+    }
+
+    /// What the call says of an answer.
+    fn answer_word(&self, verb: &str, w: &Words) -> ToCaller {
+        let (item, response) = (w.item("item"), w.response());
+        match verb {
             "response_started" => ToCaller::ResponseStarted(ResponseHead {
                 response,
                 out_of_band: w.get("out_of_band") == "true",
@@ -183,52 +203,41 @@ impl Run {
                 let usage = Usage { input_tokens: 12, output_tokens: 7 };
                 ToCaller::ResponseEnded { response, end: w.end(), usage }
             }
-            "truncated" => ToCaller::Truncated { item, played: w.ms("played") },
-            "retrieved" => ToCaller::Retrieved(w.whole_item()),
-            "deleted" => ToCaller::Deleted { item },
-            "rejected" => ToCaller::Rejected {
-                code: stable(w.get("code")),
-                message: w.get("message").into(),
-                param: w.maybe("param").map(stable),
-                tag: w.maybe("tag").map(Into::into),
-            },
-            "clear_far_end" => ToCaller::ClearFarEnd { item, played: w.ms("played") },
-            "playout" => {
-                let state = match w.get("state") {
-                    "paused" => PlayoutState::Paused,
-                    "resumed" => PlayoutState::Resumed,
-                    _ => PlayoutState::Cleared,
-                };
-                ToCaller::Playout { state, item, played: w.ms("played") }
-            }
-            "admission" => ToCaller::Admission(AdmissionNote {
-                gate: w.get("gate").into(),
-                disposition: stable(w.get("disposition")),
-                reason: stable(w.get("reason")),
-                turn: w.maybe("turn").map(|n| TurnId(n.parse().unwrap())),
-                generation: Generation(1),
-            }),
-            "turn" => {
-                let (turn, state) = (TurnId(1), stable(w.get("state")));
-                ToCaller::Turn { turn, state, generation: Generation(1) }
-            }
-            "late_output" => ToCaller::LateOutput { stage: "synthesis", generation: Generation(1) },
-            "fallback" => ToCaller::Fallback {
-                rung: "goodbye",
-                outcome: "established",
-                prompt: w.get("prompt").into(),
-            },
-            "hang_up" => ToCaller::HangUp {
-                why: match w.get("why") {
-                    "drained" => HangUp::Drained,
-                    "too_long" => HangUp::TooLong,
-                    "broken" => HangUp::Broken,
-                    "misbehaved" => HangUp::Misbehaved,
-                    _ => HangUp::Goodbye,
-                },
-            },
             other => panic!("no such word of the call: {other}"),
         }
+    }
+}
+
+/// What the call says beside the protocol.
+fn extra(verb: &str, w: &Words) -> ToCaller {
+    let item = w.item("item");
+    match verb {
+        "playout" => {
+            let state = match w.get("state") {
+                "paused" => PlayoutState::Paused,
+                "resumed" => PlayoutState::Resumed,
+                _ => PlayoutState::Cleared,
+            };
+            ToCaller::Playout { state, item, played: w.ms("played") }
+        }
+        "admission" => ToCaller::Admission(AdmissionNote {
+            gate: w.get("gate").into(),
+            disposition: stable(w.get("disposition")),
+            reason: stable(w.get("reason")),
+            turn: w.maybe("turn").map(|n| TurnId(n.parse().unwrap())),
+            generation: Generation(1),
+        }),
+        "turn" => {
+            let (turn, state) = (TurnId(1), stable(w.get("state")));
+            ToCaller::Turn { turn, state, generation: Generation(1) }
+        }
+        "late_output" => ToCaller::LateOutput { stage: "synthesis", generation: Generation(1) },
+        "fallback" => ToCaller::Fallback {
+            rung: "goodbye",
+            outcome: "established",
+            prompt: w.get("prompt").into(),
+        },
+        other => panic!("no such word of the call: {other}"),
     }
 }
 
@@ -308,6 +317,16 @@ impl Words {
 
     fn item(&self, key: &str) -> ItemId {
         ItemId::new(self.get(key))
+    }
+
+    fn why(&self) -> HangUp {
+        match self.get("why") {
+            "drained" => HangUp::Drained,
+            "too_long" => HangUp::TooLong,
+            "broken" => HangUp::Broken,
+            "misbehaved" => HangUp::Misbehaved,
+            _ => HangUp::Goodbye,
+        }
     }
 
     fn after(&self) -> Option<ItemId> {

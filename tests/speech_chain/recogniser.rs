@@ -9,8 +9,8 @@ use floorkeeper::provider::asr::{Asr, AsrInput, AsrOptions, AsrSignal};
 use floorkeeper::provider::{Cancel, Ended};
 use tokio::sync::mpsc;
 
-/// Feeds an utterance in frames of 20 ms with partial requests every `partial_ms` (0 = none) and one
-/// final request; gives all that was answered and how it ended.
+/// Feeds an utterance in frames of 20 ms with partial requests every `partial_ms` (0 = none) and
+/// one final request; gives all that was answered and how it ended.
 async fn listen(asr: &Arc<dyn Asr>, sound: &[i16], partial_ms: usize) -> (Vec<AsrSignal>, Ended) {
     let (tell, input) = mpsc::channel(8);
     let (out, mut heard) = mpsc::channel(8);

@@ -1,4 +1,5 @@
-//! The voices: what they say is understood, comes in order, stops when told to, and words have times.
+//! The voices: what they say is understood, comes in order, stops when told to, and words have
+//! times.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -243,4 +244,16 @@ async fn a_language_that_a_voice_does_not_speak_is_refused() {
         let ended = tts.run(options, input, out, Cancel::new()).await;
         assert!(ended.fault.is_some() && ended.proof.is_ok(), "{name}: {ended:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_number_is_spoken_to_its_end() {
+    let Some(around) = surroundings("a_long_number") else { return };
+    let tts = voice("piper", &around);
+    let number = "7 ".repeat(110);
+    let (said, ended) = say(&tts, &[&number], 1.5).await;
+    assert_eq!(ended, Ended::completed());
+    assert_eq!(said.words[0].len(), 110);
+    assert!(said.words[0].is_sorted_by_key(|word| word.end));
+    assert!(said.sound[0].duration() > Duration::from_secs(20));
 }

@@ -120,6 +120,9 @@ impl Gate {
         }
         while self.lanes.waiting() > 0 && (self.pressure == Pressure::Open || !self.decides()) {
             let room = self.room();
+            if self.decides() && room.free == 0 {
+                return;
+            }
             let next = match self.decides() {
                 true => self.lanes.next(&self.slab, now, room),
                 false => self.lanes.first(&self.slab),

@@ -1,5 +1,5 @@
-//! earshot: a small detector in pure Rust, for machines without ONNX Runtime. It takes most music and
-//! tones for speech, which Silero does not.
+//! earshot: a small detector in pure Rust, for machines without ONNX Runtime. It takes most music
+//! and tones for speech, which Silero does not.
 
 use std::sync::Arc;
 

@@ -93,16 +93,15 @@ impl ChatLlm {
         let read_to_end = match read(&mut talk, &mut stream, out, cancel).await {
             Ok(read_to_end) => read_to_end,
             Err(Stop::NoTail) => {
-                let said = tell(stream, out, cancel).await;
+                // The words first: the proof may take its time.
+                let told = tell(stream, out, cancel).await;
                 let ended = talk.stopped(Stop::NoTail).await;
-                return said.map_or_else(|stop| fault_in(ended.clone(), stop), |()| ended.clone());
+                return with_fault(ended, told);
             }
             Err(stop) => return talk.stopped(stop).await,
         };
-        match tell(stream, out, cancel).await {
-            Ok(()) => talk.done(read_to_end).await,
-            Err(stop) => fault_in(talk.done(read_to_end).await, stop),
-        }
+        let told = tell(stream, out, cancel).await;
+        with_fault(talk.done(read_to_end).await, told)
     }
 }
 
@@ -166,9 +165,10 @@ async fn send(
     }
 }
 
-fn fault_in(ended: Ended, stop: Stop) -> Ended {
-    match stop {
-        Stop::Fault(fault) => Ended { fault: Some(fault), ..ended },
-        Stop::Cancelled | Stop::NoTail => ended,
+/// The answer's own fault, where it had one, beside what its end proves.
+fn with_fault(ended: Ended, told: Result<(), Stop>) -> Ended {
+    match told {
+        Err(Stop::Fault(fault)) => Ended { fault: Some(fault), ..ended },
+        Ok(()) | Err(Stop::Cancelled | Stop::NoTail) => ended,
     }
 }

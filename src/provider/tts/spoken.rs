@@ -1,13 +1,14 @@
 //! Text as it can be spoken: without what only eyes or markup readers need, cut into clauses.
 //!
-//! Everything that is taken out is replaced by as many spaces as it had bytes, so that a place in the
-//! clean text is the same place in the phrase it came from.
+//! Everything that is taken out is replaced by as many spaces as it had bytes, so that a place in
+//! the clean text is the same place in the phrase it came from.
 
 use std::ops::Range;
 
 /// Longest clause, in bytes; longer ones are cut at a space.
 const CLAUSE_MAX: usize = 240;
-/// A comma cuts only after this much, in bytes, and before as much: very short clauses sound chopped.
+/// A comma cuts only after this much, in bytes, and before as much: very short clauses sound
+/// chopped.
 const CLAUSE_MIN: usize = 12;
 /// Words whose full stop ends no sentence.
 const ABBREVIATIONS: [&str; 14] =
@@ -77,7 +78,8 @@ fn entity_length(text: &str) -> usize {
     }
 }
 
-/// A sign that touches a word or its own kind marks emphasis; one that stands alone is a word ("press *").
+/// A sign that touches a word or its own kind marks emphasis; one that stands alone is a word
+/// ("press *").
 fn is_emphasis(before: &str, sign: char, after: &str) -> bool {
     let touches = |c: char| c.is_alphanumeric() || c == sign;
     after.starts_with(touches) || before.ends_with(touches)
@@ -94,7 +96,8 @@ fn unspeakable(c: char) -> bool {
         || matches!(c,
             '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
             | '\u{2300}'..='\u{23ff}' | '\u{2500}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}'
-            | '\u{e000}'..='\u{f8ff}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff0}'..='\u{ffff}'
+            | '\u{e000}'..='\u{f8ff}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{fff0}'..='\u{ffff}'
             | '\u{1f000}'..='\u{1faff}' | '\u{e0000}'..='\u{10ffff}')
 }
 

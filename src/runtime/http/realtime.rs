@@ -194,7 +194,7 @@ pub fn defaults(
         instructions: agent.instructions.fill(fill),
         voice: agent.voice.clone().unwrap_or_else(|| "default".to_owned()),
         tools,
-        turn_detection: service.turn_detection(agent),
+        turn_detection: service.config.turn_detection(agent, &service.abilities()),
         modality: crate::leg::Modality::Audio,
         max_tokens: agent.limits.max_tokens,
         transcription_model: service.config.asr.provider.clone(),

@@ -1,5 +1,5 @@
-//! Keeps what Moonshine invents out of the transcript: it writes something for any sound, and what it
-//! writes for noise looks like speech.
+//! Keeps what Moonshine invents out of the transcript: it writes something for any sound, and what
+//! it writes for noise looks like speech.
 
 /// A sample counts as speech when its window does; of these a segment needs this many: 200 ms.
 const SPEECH_MIN: usize = 3_200;

@@ -1,9 +1,9 @@
 //! Moonshine tiny-en on this machine: English, 20 to 90 ms an utterance on one thread.
 //!
-//! Cancel evidence: `drain`. A decode cannot be interrupted, so a cancel lets the one in progress run
-//! out (at most some 100 ms, nothing is reported of it) and starts no other. `completed` then proves
-//! that no worker of ours is busy with this utterance any more, because it is told only after the
-//! worker was given back; `never_started` that none ever was.
+//! Cancel evidence: `drain`. A decode cannot be interrupted, so a cancel lets the one in progress
+//! run out (at most some 100 ms, nothing is reported of it) and starts no other. `completed` then
+//! proves that no worker of ours is busy with this utterance any more, because it is told only
+//! after the worker was given back; `never_started` that none ever was.
 
 use std::sync::Arc;
 

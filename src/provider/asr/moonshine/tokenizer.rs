@@ -9,8 +9,8 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Reads the file: each token is its length (one byte, or two from 128 on, low seven bits first) and
-    /// its bytes. `None` when the file ends in the middle of one.
+    /// Reads the file: each token is its length (one byte, or two from 128 on, low seven bits
+    /// first) and its bytes. `None` when the file ends in the middle of one.
     pub(super) fn read(mut file: &[u8]) -> Option<Vocabulary> {
         let mut tokens = Vec::new();
         while let Some((&first, mut rest)) = file.split_first() {

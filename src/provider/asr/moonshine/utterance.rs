@@ -318,7 +318,8 @@ impl Drop for Borrowed<'_> {
 }
 
 impl Moonshine {
-    /// Writes down a stretch of sound with a copy of the model that is idle; the caller holds a permit.
+    /// Writes down a stretch of sound with a copy of the model that is idle; the caller holds a
+    /// permit.
     fn write_down(&self, sound: Vec<f32>, heard: Heard) -> Result<Piece, String> {
         if !heard.may_hold_words() {
             return Ok(Piece::default());

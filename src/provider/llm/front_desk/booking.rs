@@ -126,9 +126,8 @@ impl Desk<'_> {
         if free.is_empty() {
             form.day = None;
             form.check = None;
-            let day = day_and_time(day, None);
-            let text =
-                format!("I am sorry, nothing is free {day}. Which other day would suit you?");
+            let day = behind_a_space(&day_and_time(day, None));
+            let text = format!("I am sorry, nothing is free{day}. Which other day would suit you?");
             return Spoken::asking(text, Ask::Day).into();
         }
         let offer = format!("{sorry} I could offer {}.", say::choice(&free));
@@ -269,8 +268,8 @@ impl Desk<'_> {
             Action::Move => (form.new_day.take(), Ask::NewDay),
             Action::Book | Action::Cancel => (form.day.take(), Ask::Day),
         };
-        let day = day_and_time(day, None);
-        Spoken::asking(format!("I am sorry, we are closed {day}. Which other day suits you?"), ask)
+        let day = behind_a_space(&day_and_time(day, None));
+        Spoken::asking(format!("I am sorry, we are closed{day}. Which other day suits you?"), ask)
             .into()
     }
 
@@ -361,7 +360,10 @@ impl Desk<'_> {
 
     fn taken(&mut self, told: &Form, free: &[Time]) -> Reply {
         let Some(form) = &mut self.form else { return self.question_or_help() };
-        if let (Action::Book, Some(day), Some(party)) = (form.action, told.day, told.party) {
+        let ours = (form.day, form.party) == (told.day, told.party);
+        if let (Action::Book, Some(day), Some(party), true) =
+            (form.action, told.day, told.party, ours)
+        {
             form.check = Some(Check { day, party, time: told.time, free: free.to_vec() });
             return self.offer_times();
         }
@@ -380,13 +382,13 @@ impl Desk<'_> {
     }
 
     fn not_found(&mut self, told: &Form) -> Reply {
-        let day = day_and_time(told.day, None);
+        let day = behind_a_space(&day_and_time(told.day, None));
         let name = told.name.as_deref().unwrap_or("that name");
         if let Some(form) = &mut self.form {
             form.name = None;
             form.day = None;
         }
-        let text = format!("I found no booking {day} under {name}.");
+        let text = format!("I found no booking{day} under {name}.");
         match self.question() {
             Some(question) => question.after(&text).into(),
             None => Spoken::plain(text).into(),
@@ -403,15 +405,13 @@ impl Desk<'_> {
 
     /// A booking that stands, in words.
     pub(super) fn booking_stands(&self, form: &Form, number: Option<&str>) -> Spoken {
-        let name = form.name.as_deref().unwrap_or("you");
+        let name = name_words(form.name.as_deref());
         let number = number_words(number);
         if form.action == Action::Move {
             let when = day_and_time(form.day, form.time);
-            return Spoken::plain(format!(
-                "Your booking is now {when}. The name is {name}.{number}"
-            ));
+            return Spoken::plain(format!("Your booking is now {when}.{name}{number}"));
         }
-        Spoken::plain(format!("It is booked. {} The name is {name}.{number}", table(form)))
+        Spoken::plain(format!("It is booked. {}{name}{number}", table(form)))
     }
 }
 
@@ -427,9 +427,18 @@ fn fitting(action: Action, booked: Booked) -> Booked {
 }
 
 fn table(form: &Form) -> String {
-    let when = capital(&day_and_time(form.day, form.time));
+    let when = day_and_time(form.day, form.time);
     let party = form.party.map_or_else(|| "you".to_owned(), number);
-    format!("{when}, a table for {party}.")
+    let gap = if when.is_empty() { "" } else { ", " };
+    capital(&format!("{when}{gap}a table for {party}."))
+}
+
+fn behind_a_space(words: &str) -> String {
+    if words.is_empty() { String::new() } else { format!(" {words}") }
+}
+
+fn name_words(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!(" The name is {name}."))
 }
 
 fn number_words(confirmation: Option<&str>) -> String {

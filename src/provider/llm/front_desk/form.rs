@@ -78,12 +78,13 @@ impl Form {
         let value: Value = serde_json::from_str(arguments).unwrap_or(Value::Null);
         let text = |key: &str| value[key].as_str().unwrap_or_default();
         let name: String = text("name").chars().filter(sayable).take(60).collect();
+        let name = name.trim().to_owned();
         Form {
             day: Day::from_key(text("day")),
             new_day: Day::from_key(text("new_day")),
             time: Time::from_key(text("time")),
             party: value["party"].as_u64().and_then(|party| u32::try_from(party).ok()),
-            name: Some(name).filter(|name| !name.trim().is_empty()),
+            name: Some(name).filter(|name| !name.is_empty()),
             ..Form::new(match text("action") {
                 "move" => Action::Move,
                 "cancel" => Action::Cancel,

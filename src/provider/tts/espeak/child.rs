@@ -1,7 +1,7 @@
 //! One run of espeak-ng: a child process that is given text on its standard input, within bounds.
 //!
-//! The text never is an argument: no shell sees it, it cannot be taken for an option, and other users of
-//! the machine do not read it in the list of processes.
+//! The text never is an argument: no shell sees it, it cannot be taken for an option, and other
+//! users of the machine do not read it in the list of processes.
 
 use std::process::Stdio;
 use std::sync::Arc;
