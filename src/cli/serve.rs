@@ -122,8 +122,8 @@ async fn load(service: &Arc<Service>) -> Result<(), ExitCode> {
     }
 }
 
-/// Refuses new calls and lets the accepted ones end by themselves, until the window closes or a second
-/// signal comes.
+/// Refuses new calls and lets the accepted ones end by themselves, until the window closes or a
+/// second signal comes.
 async fn drain(service: &Arc<Service>, window: Duration) {
     service.set_draining(true);
     service.gates.close(Stage::Call, Closed::Draining, CloseMode::EndQueue);
@@ -184,7 +184,8 @@ fn raise_descriptor_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both calls only read and write the struct they are given.
     unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && limit.rlim_cur < limit.rlim_max {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && limit.rlim_cur < limit.rlim_max
+        {
             limit.rlim_cur = limit.rlim_max;
             if libc::setrlimit(libc::RLIMIT_NOFILE, &limit) != 0 {
                 tracing::warn!("the limit of open files stays at its soft value");
