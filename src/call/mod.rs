@@ -4,7 +4,7 @@
 //!            commit / response.create           first frame sent            all sent
 //! Listening ────────────────────────▶ Thinking ─────────────────▶ Speaking ──────────▶ PlayingOut
 //!     ▲  ▲                               │  refused, failed, late    │  │                   │
-//!     │  │                               ▼                           │  │ barge-in         heard │
+//!     │  │                               ▼                           │  │ barge-in    heard │
 //!     │  └───────── prompt heard ── FallingBack ◀────────────────────┘  │ confirmed         │
 //!     └──────────────────────────────────┴──────────────────────────────┴───────────────────┘
 //!
