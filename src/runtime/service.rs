@@ -49,7 +49,8 @@ pub struct Service {
     pub changes: Changes,
     /// This process's name, in every metric and record.
     pub incarnation: String,
-    /// Bounds the end-of-turn model's threads. No admission: it is our own CPU, and late is only late.
+    /// Bounds the end-of-turn model's threads. No admission: it is our own CPU, and late is only
+    /// late.
     pub judges: Semaphore,
     backends: OnceLock<Backends>,
     draining: AtomicBool,

@@ -107,8 +107,8 @@ fn smart_turn_agrees_with_its_makers_own_features() {
     let Some(around) = surroundings("smart_turn_agrees") else { return };
     let entry = find(END_OF_TURN, "turn.end", "smart_turn").expect("it is in the table");
     let model = (entry.build)(&toml::Table::new(), &around).expect("it can be had");
-    // Computed once with the Python code that the model's package brings along, on ONNX Runtime 1.23.2
-    // (other runtimes differ by 0.01: the weights are quantised).
+    // Computed once with the Python code that the model's package brings along, on ONNX Runtime
+    // 1.23.2 (other runtimes differ by 0.01: the weights are quantised).
     for (name, percent, wanted) in [
         ("cards/001.wav", 100, 0.9880),
         ("cards/001.wav", 45, 0.9836),

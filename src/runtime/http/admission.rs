@@ -1,4 +1,5 @@
-//! The gates over HTTP: what is declared, in force and live; changes in place; units held by hand; the ledger.
+//! The gates over HTTP: what is declared, in force and live; changes in place; units held by hand;
+//! the ledger.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -157,7 +158,8 @@ struct Hold {
     number: u64,
 }
 
-/// Takes every free unit of a gate, for a bounded time: so that a visitor can hear a truthful refusal.
+/// Takes every free unit of a gate, for a bounded time: so that a visitor can hear a truthful
+/// refusal.
 pub async fn hold(
     State(site): State<Site>,
     Path(gate): Path<String>,
