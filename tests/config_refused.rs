@@ -1,4 +1,5 @@
-//! Wrong configurations: each is refused with the place, the key, the problem and what would be right.
+//! Wrong configurations: each is refused with the place, the key, the problem and what would be
+//! right.
 
 use floorkeeper::config::{Config, ConfigErrors, Slots, Source};
 
@@ -147,6 +148,18 @@ fn a_value_comes_from_the_highest_layer_that_says_it() {
     assert_eq!(slots(&nothing), (Slots::Limited(64), Some(Source::Default)));
     let set = with_sets("[limits.model]\nslots = 9", &["limits.model.slots=10"]).expect("right");
     assert_eq!(slots(&set), (Slots::Limited(10), Some(Source::Set)));
+}
+
+/// B-027: what `inherit` returns to at run time.
+#[test]
+fn what_is_below_the_file_is_kept() {
+    let env = [("FLOORKEEPER_LIMITS_MODEL_SLOTS", "8")];
+    let config = with_env("[limits.model]\nslots = 9\nqueue = 5\n", &env).expect("right");
+    assert_eq!(config.limits.model.slots, Slots::Limited(9));
+    let below = &config.inherited;
+    assert_eq!((below.limits.model.slots, below.limits.model.queue), (Slots::Limited(8), 0));
+    assert_eq!(below.origins.source("limits.model.slots"), Some(Source::Env));
+    assert_eq!(below.origins.source("limits.model.queue"), Some(Source::Default));
 }
 
 #[test]

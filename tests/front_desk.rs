@@ -1,11 +1,13 @@
-//! The built-in front desk: dialogues as data, with the real tools, and properties of all histories.
+//! The built-in front desk: dialogues as data with the real tools, and properties of all histories.
 //!
-//! A dialogue is a file of lines in `fixtures/front_desk/`. Given: `#` a comment, `tools:` those on offer
-//! (default `find_slot book`), `language:`, `break: TOOL OUTPUT` the tool does not run and the history
-//! shows this result, `late: TOOL` its result comes only after the caller's next words, `cut: N` the
-//! caller hears only N words of the next answer (`*` for none), `other: …` words of an agent that are not the desk's,
-//! `system: …`, `caller: …`. Checked: `agent: …` (a `|` marks what was heard) and `tool: …`.
-//! `BLESS=1 cargo test --test front_desk` writes the checked lines anew.
+//! A dialogue is a file of lines in `fixtures/front_desk/`. Given: `#` a comment, `tools:` those
+//! on offer (default `find_slot book`), `language:`, `break: TOOL OUTPUT` the tool does not run
+//! and the history shows this result, `late: TOOL` its result comes only after the answer to the
+//! caller's next words, `slow: TOOL` after these words, `cut: N` the caller hears only N words of
+//! the next answer (`*` for none), `other: …` words of an agent that are not the desk's, `system:
+//! …`, `caller: …`. Checked: `agent: …` (a
+//! `|` marks what was heard) and `tool: …`. `BLESS=1 cargo test --test front_desk` writes the
+//! checked lines anew.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -43,7 +45,9 @@ struct Stage {
     tools: BTreeMap<&'static str, Arc<dyn Tool>>,
     breaks: BTreeMap<String, String>,
     late: Option<String>,
+    slow: Option<String>,
     held_back: Option<Message>,
+    returned_slowly: Option<Message>,
     cut: Option<usize>,
     runtime: tokio::runtime::Runtime,
     written: Vec<String>,
@@ -63,7 +67,9 @@ impl Stage {
             tools: BTreeMap::from([("find_slot", find), ("book", book)]),
             breaks: BTreeMap::new(),
             late: None,
+            slow: None,
             held_back: None,
+            returned_slowly: None,
             cut: None,
             runtime: tokio::runtime::Builder::new_current_thread().build().expect("a runtime"),
             written: Vec::new(),
@@ -82,6 +88,7 @@ impl Stage {
                 self.breaks.insert(tool.to_owned(), output.to_owned());
             }
             "late" => self.late = Some(rest.to_owned()),
+            "slow" => self.slow = Some(rest.to_owned()),
             "cut" if rest == "*" => self.cut = Some(0),
             "cut" => self.cut = Some(rest.parse().expect("cut: a number of words")),
             "other" => self.request.history.push(said(Role::Assistant, rest)),
@@ -89,6 +96,7 @@ impl Stage {
             "caller" => {
                 self.written.push(line.to_owned());
                 self.request.history.push(said(Role::User, rest));
+                self.request.history.extend(self.returned_slowly.take());
                 return self.answer();
             }
             _ if line.is_empty() || line.starts_with('#') => {}
@@ -149,16 +157,19 @@ impl Stage {
             }
         };
         let held_back = self.late.take_if(|late| *late == call.name).is_some();
-        let arrow = if held_back { "~>" } else { "->" };
+        let slow = self.slow.take_if(|slow| *slow == call.name).is_some();
+        let arrow = if held_back || slow { "~>" } else { "->" };
         self.written.push(format!("tool: {} {} {arrow} {output}", call.name, call.arguments));
         let returned = Message::Returned { call_id: call.call_id.clone(), output };
         self.request.history.push(Message::Called(call));
         if held_back {
             self.held_back = Some(returned);
+        } else if slow {
+            self.returned_slowly = Some(returned);
         } else {
             self.request.history.push(returned);
         }
-        !held_back
+        !held_back && !slow
     }
 }
 
@@ -202,6 +213,20 @@ fn dialogues() {
         }
     }
     assert!(wrong.is_empty(), "not as written (BLESS=1 rewrites):\n{}", wrong.join("\n"));
+}
+
+/// An explanation has to be long enough to be interrupted, and not a speech.
+#[test]
+fn explanations_have_more_than_one_sentence() {
+    for asked in ["Tell me about the restaurant", "explain how booking works", "tell me a story"] {
+        for tools in [vec![], vec![spec("book")]] {
+            let history = vec![said(Role::User, asked)];
+            let request = ModelRequest { history, tools, ..ModelRequest::default() };
+            let Reply::Say(spoken) = reply(&Persona::default(), &request) else { panic!("words") };
+            check_speech(&spoken.text);
+            assert!(sentences(&spoken.text).len() >= 5, "{asked}: {}", spoken.text);
+        }
+    }
 }
 
 #[tokio::test]
@@ -313,29 +338,30 @@ fn words() -> impl Strategy<Value = String> {
     prop::collection::vec(one, 0..4).prop_map(|parts| parts.join(" "))
 }
 
+const OUTPUTS: &[&str] = &[
+    r#"{"status":"ok","day":"tomorrow","free":["18:00","19:30"]}"#,
+    r#"{"status":"ok","free":["99:99",3]}"#,
+    r#"{"status":"booked","confirmation":"417"}"#,
+    r#"{"status":"booking_moved","confirmation":417}"#,
+    r#"{"status":"booking_cancelled"}"#,
+    r#"{"status":"taken","free":["18:00"]}"#,
+    r#"{"status":"closed"}"#,
+    r#"{"status":"not_found"}"#,
+    r#"{"status":"several","times":["18:00","19:00"]}"#,
+    r#"{"outcome":"unknown"}"#,
+    r#"{"outcome":"failed"}"#,
+    "overloaded",
+    "",
+    "booked",
+];
+const ARGUMENTS: &[&str] = &[
+    r#"{"action":"book","day":"tomorrow","time":"19:30","party":4,"name":"Smith"}"#,
+    r#"{"action":"move","day":"friday","new_day":"21 june","time":"20:00","name":"X"}"#,
+    r#"{"action":"cancel","day":"x","name":"Smith 7"}"#,
+    "no JSON",
+];
+
 fn message() -> impl Strategy<Value = Message> {
-    const OUTPUTS: &[&str] = &[
-        r#"{"status":"ok","day":"tomorrow","free":["18:00","19:30"]}"#,
-        r#"{"status":"ok","free":["99:99",3]}"#,
-        r#"{"status":"booked","confirmation":"417"}"#,
-        r#"{"status":"booking_moved","confirmation":417}"#,
-        r#"{"status":"booking_cancelled"}"#,
-        r#"{"status":"taken","free":["18:00"]}"#,
-        r#"{"status":"closed"}"#,
-        r#"{"status":"not_found"}"#,
-        r#"{"status":"several","times":["18:00","19:00"]}"#,
-        r#"{"outcome":"unknown"}"#,
-        r#"{"outcome":"failed"}"#,
-        "overloaded",
-        "",
-        "booked",
-    ];
-    const ARGUMENTS: &[&str] = &[
-        r#"{"action":"book","day":"tomorrow","time":"19:30","party":4,"name":"Smith"}"#,
-        r#"{"action":"move","day":"friday","new_day":"21 june","time":"20:00","name":"X"}"#,
-        r#"{"action":"cancel","day":"x","name":"Smith 7"}"#,
-        "no JSON",
-    ];
     const AGENT: &[&str] = &[
         "It is booked.",
         "How many people will you be?",
@@ -363,6 +389,27 @@ fn message() -> impl Strategy<Value = Message> {
     ]
 }
 
+/// Endings that tempt to claim a booking.
+fn ending() -> impl Strategy<Value = Vec<Message>> {
+    let book = |arguments: &str| {
+        let (call_id, name) = ("last".to_owned(), "book".to_owned());
+        Message::Called(ToolCall { call_id, name, arguments: arguments.to_owned() })
+    };
+    let returned =
+        |output: &str| Message::Returned { call_id: "last".into(), output: output.into() };
+    let (arguments, outputs) = (prop::sample::select(ARGUMENTS), prop::sample::select(OUTPUTS));
+    const LAST: &[&str] = &["am I booked", "what?", "hello", "yes", "thanks, bye", "never mind"];
+    (arguments, outputs, prop::sample::select(LAST), 0..5_u8).prop_map(
+        move |(arguments, output, last, shape)| match shape {
+            0 => vec![book(arguments), returned(output)],
+            1 => vec![book(arguments), returned(output), said(Role::User, last)],
+            2 => vec![book(arguments), said(Role::User, last), returned(output)],
+            3 => vec![book(arguments), said(Role::User, last)],
+            _ => vec![said(Role::Assistant, "Your table is booked."), said(Role::User, last)],
+        },
+    )
+}
+
 /// The last result of `book` in a history says that a booking stands.
 fn says_booked(history: &[Message]) -> bool {
     let mut open: Vec<(&str, &str)> = Vec::new();
@@ -382,21 +429,38 @@ fn says_booked(history: &[Message]) -> bool {
     booked
 }
 
+/// The caller may have asked for words of somebody else again.
+fn repeated(history: &[Message]) -> bool {
+    history.iter().any(|message| matches!(message, Message::Said { role: Role::Assistant, .. }))
+}
+
 fn offered() -> impl Strategy<Value = Vec<ToolSpec>> {
     prop::sample::subsequence(&["find_slot", "book", "handoff", "callback", "odd"][..], 0..=5)
         .prop_map(|names| names.into_iter().map(spec).collect())
 }
 
+/// `PROPTEST_CASES` asks for more of them.
+fn cases() -> u32 {
+    let asked = std::env::var("PROPTEST_CASES").ok();
+    asked.and_then(|cases| cases.parse().ok()).unwrap_or(400)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: cases(),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     /// Never a panic, never silence, never a speech, never a booking that no tool has confirmed.
     #[test]
     fn any_history_gets_a_true_answer(
-        history in prop::collection::vec(message(), 0..14),
+        mut history in prop::collection::vec(message(), 0..14),
+        ending in prop_oneof![Just(Vec::new()), ending()],
         tools in offered(),
         choice in prop::sample::select(vec![ToolChoice::Auto, ToolChoice::None]),
     ) {
+        history.extend(ending);
         let request =
             ModelRequest { history, tools, tool_choice: choice, ..ModelRequest::default() };
         let first = reply(&Persona::default(), &request);
@@ -406,6 +470,8 @@ proptest! {
                 let text = &spoken.text;
                 prop_assert!(text.chars().any(char::is_alphanumeric), "silent");
                 prop_assert!(sentences(text).len() <= 12, "a speech: {}", text);
+                let gaps = [" .", " ,", "  ", ". ,"].iter().any(|gap| text.contains(gap));
+                prop_assert!(!gaps || repeated(&request.history), "a gap: {:?}", text);
                 let claims = text.to_lowercase().contains("booked");
                 prop_assert!(!claims || says_booked(&request.history), "a false claim: {}", text);
             }

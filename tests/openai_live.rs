@@ -1,5 +1,5 @@
-//! The chat completions provider against a real llama.cpp server, when `FLOORKEEPER_LLAMA_URL` names one
-//! (its root, started with `--slots`): what a cancel proves there.
+//! The chat completions provider against a real llama.cpp server, when `FLOORKEEPER_LLAMA_URL`
+//! names one (its root, started with `--slots`): what a cancel proves there.
 
 mod openai_server;
 

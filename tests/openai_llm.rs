@@ -1,4 +1,5 @@
-//! The chat completions provider against backends that behave, stall, break, babble and lie.
+//! The chat completions provider against backends that behave, stall, break, babble and lie (A-148,
+//!
 
 mod openai_server;
 

@@ -86,7 +86,8 @@ fn without_python_every_pack_says_so_and_what_then_does_not_work() {
 #[test]
 fn a_failing_pip_is_quoted_and_nothing_is_left_behind() {
     let folder = Folder::new("pip-fails");
-    folder.python("echo 'ERROR: No matching distribution found' >&2; echo 'notice: new' >&2; exit 1");
+    folder
+        .python("echo 'ERROR: No matching distribution found' >&2; echo 'notice: new' >&2; exit 1");
     let said = folder.fetch();
     assert!(said.contains("pip: ERROR: No matching distribution found"), "{said}");
     assert_eq!(left(&folder.store()), Vec::<String>::new());
@@ -107,7 +108,9 @@ fn a_wheel_with_another_hash_is_refused_by_name() {
     folder.python("echo not-a-wheel > \"${11}/fake-1.whl\"");
     let said = folder.fetch();
     assert!(said.contains("fake-1.whl has the wrong content: SHA-256 found"), "{said}");
-    assert!(said.contains("wanted f46a74bc8d193dddb2f9f71adca95b009e2157a3f7fa96c1b34fd4ff55e0292a"));
+    assert!(
+        said.contains("wanted f46a74bc8d193dddb2f9f71adca95b009e2157a3f7fa96c1b34fd4ff55e0292a")
+    );
     assert_eq!(left(&folder.store()), Vec::<String>::new());
 }
 

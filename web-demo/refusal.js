@@ -9,7 +9,7 @@ export async function callGateRefusal(key) {
   if (!call || (call.mode && call.mode !== "enforce")) return null;
   const ceiling = ceilingOf(call);
   const { active = 0, queued = 0 } = call.live || {};
-  if (call.closed) return { disposition: "closed", reason: String(call.closed) };
+  if (call.live?.closed) return { disposition: "closed", reason: call.live.closed };
   if (call.effective?.slots === 0) return { disposition: "closed", reason: "no_capacity" };
   const queue = call.effective?.queue ?? 0;
   if (active < ceiling || queue === "unlimited") return null;
@@ -54,17 +54,23 @@ export function refusalText({ disposition, reason, message }) {
   );
 }
 
-/** Plays the first recorded prompt that the server has for this refusal; false when it has none. */
+const PROMPTS = {
+  "closed.no_capacity": "call_unavailable",
+  "closed.draining": "call_draining",
+  "closed.maintenance": "call_maintenance",
+  "closed.not_ready": "call_starting",
+  overloaded: "call_busy",
+  expired: "call_expired",
+};
+
+/** Plays the server's recorded prompt for this refusal; false when it could not be heard. */
 export async function playPrompt({ disposition, reason }) {
-  for (const id of [`call_${disposition}_${reason}`, `${disposition}_${reason}`, disposition]) {
-    const sound = new Audio(`/prompts/en/${id}.wav`);
-    const playable = await new Promise((resolve) => {
-      sound.oncanplaythrough = () => resolve(true);
-      sound.onerror = () => resolve(false);
-    });
-    if (!playable) continue;
-    await sound.play().catch(() => {});
+  const id = PROMPTS[`${disposition}.${reason}`] || PROMPTS[disposition];
+  if (!id) return false;
+  try {
+    await new Audio(`/prompts/en/${id}.wav`).play();
     return true;
+  } catch {
+    return false; // the words on the page say the same
   }
-  return false;
 }

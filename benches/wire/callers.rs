@@ -1,4 +1,4 @@
-//! The callers: one thread, a wheel of twenty one-millisecond slots, and messages encoded beforehand.
+//! The callers: one thread, a wheel of twenty slots of a millisecond, messages encoded beforehand.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -15,6 +15,11 @@ use crate::process::{Usage, machine_cpu, usage};
 use crate::server::Detection;
 use crate::sound::{CYCLE_FRAMES, Cycle, SPEECH_FRAMES, client_frame, first_position, text_frame};
 
+/// Turn taking by the client.
+const MANUAL_TURNS: &str = concat!(
+    r#"{"type":"session.update","session":{"type":"realtime","#,
+    r#""audio":{"input":{"turn_detection":null}}}}"#
+);
 /// A frame every twenty milliseconds; each call has its own millisecond of the twenty.
 const SLOTS: usize = 20;
 /// A caller whose messages are stuck for this many bytes has lost its server.
@@ -176,8 +181,7 @@ async fn open(port: u16, plan: &Plan<'_>, index: usize) -> Result<Call, String> 
         return Err(format!("call {index}: {}", String::from_utf8_lossy(&answer)));
     }
     if !plan.floor && plan.detection == Detection::Off {
-        let update = r#"{"type":"session.update","session":{"type":"realtime","audio":{"input":{"turn_detection":null}}}}"#;
-        stream.write_all(&text_frame(update)).await.map_err(refuse)?;
+        stream.write_all(&text_frame(MANUAL_TURNS)).await.map_err(refuse)?;
     }
     let mut state = State::default();
     state.reader.read(&answer[head_end..], |_| {});
@@ -324,8 +328,8 @@ impl State {
         }
     }
 
-    /// Judges a stretch of sound. Its schedule is real time through its earliest arrivals, and nothing
-    /// is due before the first: what a server sends ahead is not late, what it sends later is.
+    /// Judges a stretch of sound. Its schedule is real time through its earliest arrivals, and
+    /// nothing is due before the first: what is sent ahead is not late, what is sent later is.
     fn close_stretch(&mut self, shared: &Shared) {
         let stretch = std::mem::take(&mut self.stretch);
         self.length = Duration::ZERO;

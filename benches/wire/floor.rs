@@ -1,7 +1,7 @@
-//! The floor: a bare WebSocket server that parses, decodes, re-encodes and echoes, and does nothing else.
+//! The floor: a bare WebSocket server that parses, decodes, re-encodes, echoes, and no more.
 //!
-//! It runs in a process of its own (this benchmark's binary, started again) so that the kernel counts
-//! its CPU and memory apart from the callers'.
+//! It runs in a process of its own (this benchmark's binary, started again) so that the kernel
+//! counts its CPU and memory apart from the callers'.
 
 use std::borrow::Cow;
 use std::io::Write;

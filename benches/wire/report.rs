@@ -96,7 +96,7 @@ impl Figures {
         );
         if self.others_cores > QUIET_CORES {
             println!(
-                "  NOT QUIET: other processes took {:.2} cores; the lateness below is theirs as well",
+                "  NOT QUIET: other processes took {:.2} cores; lateness is theirs as well",
                 self.others_cores
             );
         }

@@ -23,7 +23,7 @@ const NOISE_DBFS: f32 = -60.0;
 /// A frame this quiet is a pause of the recording and is left out, so that a turn stays one turn.
 const PAUSE_DBFS: f32 = -45.0;
 
-/// Where call number `index` begins in the cycle: callers are spread over it, so that the load is even.
+/// Where call number `index` begins in the cycle: spread over it, so that the load is even.
 pub fn first_position(index: usize) -> usize {
     index * 37 % CYCLE_FRAMES
 }

@@ -1,12 +1,14 @@
 //! The deadline index: who of the waiting is due first, removal from anywhere in log n.
 
-use super::records::{NIL, Slab};
 use crate::time::Timestamp;
 
 /// A binary heap of record places, earliest deadline first, older arrival first among equals.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Deadlines {
     heap: Vec<Due>,
+    /// Where in the heap each record's place stands; apart from the records, so that a move down
+    /// the heap touches little memory.
+    stands: Vec<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,54 +28,62 @@ impl Deadlines {
         self.heap.len()
     }
 
-    pub fn add(&mut self, slab: &mut Slab, at: u32) {
-        let record = &mut slab[at];
-        record.due = self.heap.len() as u32;
-        self.heap.push(Due { deadline: record.deadline, arrival: record.arrival, at });
-        self.up(slab, self.heap.len() - 1);
+    pub fn add(&mut self, at: u32, deadline: Timestamp, arrival: u64) {
+        if self.stands.len() <= at as usize {
+            self.stands.resize(at as usize + 1, u32::MAX);
+        }
+        let due = Due { deadline, arrival, at };
+        self.heap.push(due);
+        self.up(self.heap.len() - 1, due);
     }
 
-    pub fn remove(&mut self, slab: &mut Slab, at: u32) {
-        let hole = std::mem::replace(&mut slab[at].due, NIL) as usize;
-        self.heap.swap_remove(hole);
-        if hole < self.heap.len() {
-            slab[self.heap[hole].at].due = hole as u32;
-            let hole = self.up(slab, hole);
-            self.down(slab, hole);
+    pub fn remove(&mut self, at: u32) {
+        let hole = self.stands[at as usize] as usize;
+        debug_assert!(self.heap[hole].at == at, "record {at} has no deadline");
+        let Some(last) = self.heap.pop() else { return };
+        if last.at == at {
+            return;
+        }
+        match hole > 0 && last < self.heap[(hole - 1) / 2] {
+            true => self.up(hole, last),
+            false => self.down(hole, last),
         }
     }
 
-    fn up(&mut self, slab: &mut Slab, mut child: usize) -> usize {
-        while child > 0 {
-            let parent = (child - 1) / 2;
-            if self.heap[parent] <= self.heap[child] {
+    fn put(&mut self, place: usize, due: Due) {
+        self.heap[place] = due;
+        self.stands[due.at as usize] = place as u32;
+    }
+
+    /// Moves the hole up to where this one belongs.
+    fn up(&mut self, mut hole: usize, due: Due) {
+        while hole > 0 {
+            let parent = (hole - 1) / 2;
+            if self.heap[parent] <= due {
                 break;
             }
-            self.swap(slab, parent, child);
-            child = parent;
+            self.put(hole, self.heap[parent]);
+            hole = parent;
         }
-        child
+        self.put(hole, due);
     }
 
-    fn down(&mut self, slab: &mut Slab, mut parent: usize) {
+    /// Moves the hole down to where this one belongs.
+    fn down(&mut self, mut hole: usize, due: Due) {
         loop {
-            let mut least = parent;
-            for child in [2 * parent + 1, 2 * parent + 2] {
-                if child < self.heap.len() && self.heap[child] < self.heap[least] {
-                    least = child;
-                }
+            let mut child = 2 * hole + 1;
+            if child >= self.heap.len() {
+                break;
             }
-            if least == parent {
-                return;
+            if child + 1 < self.heap.len() && self.heap[child + 1] < self.heap[child] {
+                child += 1;
             }
-            self.swap(slab, parent, least);
-            parent = least;
+            if due <= self.heap[child] {
+                break;
+            }
+            self.put(hole, self.heap[child]);
+            hole = child;
         }
-    }
-
-    fn swap(&mut self, slab: &mut Slab, a: usize, b: usize) {
-        self.heap.swap(a, b);
-        slab[self.heap[a].at].due = a as u32;
-        slab[self.heap[b].at].due = b as u32;
+        self.put(hole, due);
     }
 }

@@ -129,7 +129,8 @@ impl std::fmt::Display for Disposition {
 }
 
 /// The rows whose work has a place or units.
-pub const QUEUED: Disposition = told("queued", "", 200, "", 1000, 182, RetryAfter::Never, "wait");
+pub const QUEUED: Disposition =
+    told("queued", "", 200, "", 1000, 182, RetryAfter::Never, "wait_queued");
 /// See [`QUEUED`].
 pub const ADMITTED: Disposition = told("admitted", "", 200, "", 1000, 200, RetryAfter::Never, "");
 
@@ -152,9 +153,9 @@ const TENANT: &str = "admission_tenant_share";
 const NO_CAPACITY: &str = "admission_no_capacity";
 const TIMEOUT: &str = "admission_queue_timeout";
 const DRAINED: &str = "admission_drained";
-const BUSY: &str = "overloaded_alternative";
-const AWAY: &str = "closed_unavailable";
-const LATE: &str = "expired_ask_continue";
+const BUSY: &str = "retry_busy";
+const AWAY: &str = "retry_unavailable";
+const LATE: &str = "retry_expired";
 
 use RetryAfter::{Drain, MeanWait, Never, OneSecond};
 
@@ -179,7 +180,7 @@ const REFUSED: [Disposition; REASONS.len()] = [
 #[rustfmt::skip]
 const ENDED: [Disposition; TERMINALS.len()] = [
     told("completed", "", 200, "", 1000, 200, Never, ""),
-    told("failed", "", 502, "backend_failed", 1011, 500, Never, "failed_apology"),
+    told("failed", "", 502, "backend_failed", 1011, 500, Never, "retry_failed"),
     told("cancelled", "barge_in", 409, "cancelled", 1000, 487, Never, ""),
     told("cancelled", "superseded", 409, "cancelled", 1000, 487, Never, ""),
     told("cancelled", "client", 409, "cancelled", 1000, 487, Never, ""),

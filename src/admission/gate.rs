@@ -5,40 +5,42 @@
 //! it has seen. What an operation decides for *others* is appended to `wakes`, to be delivered when
 //! the gate is unlocked.
 
+mod claims;
 mod dispatch;
 mod intake;
 mod leases;
 mod view;
 
-use std::collections::VecDeque;
-
+use super::adaptive::Adaptive;
 use super::deadlines::Deadlines;
 use super::lanes::{Lanes, Room};
 use super::ledger::{Ledger, Payer};
 use super::limits::{CloseMode, Intake, Limits, Mode, Slots};
-use super::records::{Lookup, Owners, Place, Record, Slab};
-use super::{Cancelled, Closed, Wake};
+use super::records::{Lookup, Owners, Record, Slab, State};
+use super::tombstones::Tombstones;
+use super::{Cancelled, Closed, OfferId, Terminal, Wake};
 use crate::id::Stage;
 use crate::time::Timestamp;
 
 pub use dispatch::Taken;
 pub use intake::OfferError;
 pub use leases::{Forgotten, NotNewer, Rotated, Withdrawn};
-pub use view::{Counts, Held, HighWater, Waiting};
+pub use view::{Counts, Held, HighWater, Place, Waiting};
 
 /// The admission controller of one stage.
+#[derive(Clone)]
 pub struct Gate {
     stage: Stage,
     limits: Limits,
     slab: Slab,
     owners: Owners,
-    /// Identities that wait, run or are remembered.
+    /// Identities that wait, run or are remembered; of the remembered, where they once stood.
     ids: Lookup<u64, u32>,
     /// The youngest waiting offer of each supersession key.
     keys: Lookup<(u32, u64), u32>,
     lanes: Lanes,
     deadlines: Deadlines,
-    tombstones: VecDeque<(Timestamp, u32)>,
+    tombstones: Tombstones,
     ledger: Ledger,
     last: Timestamp,
     arrivals: u64,
@@ -52,6 +54,10 @@ pub struct Gate {
     adaptive: Option<u32>,
     high: HighWater,
     mean_wait_us: u64,
+    /// Somebody met the ceiling since this was asked last.
+    reached: bool,
+    /// Leases that nobody has confirmed yet.
+    provisional: u32,
 }
 
 /// How hard the stages behind this gate are pressed (DESIGN section 3: the call gate listens to its
@@ -67,6 +73,12 @@ pub enum Pressure {
     Refuse,
 }
 
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Gate({}: {:?})", self.stage, self.counts(self.last))
+    }
+}
+
 impl Gate {
     /// An open gate with nobody in it.
     pub fn new(stage: Stage, limits: Limits) -> Self {
@@ -79,7 +91,7 @@ impl Gate {
             ids: Lookup::default(),
             keys: Lookup::default(),
             deadlines: Deadlines::default(),
-            tombstones: VecDeque::new(),
+            tombstones: Tombstones::default(),
             ledger: Ledger::default(),
             last: Timestamp::ZERO,
             arrivals: 0,
@@ -92,6 +104,8 @@ impl Gate {
             adaptive: None,
             high: HighWater::default(),
             mean_wait_us: 0,
+            reached: false,
+            provisional: 0,
         }
     }
 
@@ -159,6 +173,19 @@ impl Gate {
         self.fill(now, wakes);
     }
 
+    /// Judges the ceiling by what was seen of the backends, once a second, and puts it in force.
+    pub fn adapt(&mut self, now: Timestamp, law: &mut Adaptive, wakes: &mut Vec<Wake>) {
+        let reached = std::mem::take(&mut self.reached);
+        let ceiling = match self.limits.adaptive {
+            true => law.judge(now, self.limits.slots, reached),
+            false => {
+                law.reset();
+                None
+            }
+        };
+        self.set_adaptive(now, ceiling, wakes);
+    }
+
     /// Says how hard the stages behind this gate are pressed.
     pub fn set_pressure(&mut self, now: Timestamp, pressure: Pressure, wakes: &mut Vec<Wake>) {
         let now = self.clock(now);
@@ -221,18 +248,18 @@ impl Gate {
         self.lanes = Lanes::new(&self.limits);
         let mut live: Vec<(u64, u32)> = self
             .slab
-            .kept()
-            .filter(|(_, r)| matches!(r.place, Place::Queued | Place::Active))
+            .live()
+            .filter(|(_, r)| matches!(r.state, State::Queued | State::Active))
             .map(|(at, r)| (r.arrival, at))
             .collect();
         live.sort_unstable();
         for (_, at) in live {
             self.lanes.hold(now, &mut self.slab[at]);
-            let Record { place, lane, cost, .. } = self.slab[at];
-            match place {
-                Place::Queued => self.lanes.push(&mut self.slab, at),
-                Place::Active => self.lanes.start(now, lane, cost),
-                Place::Quarantined(_) | Place::Ended(_) => {}
+            let Record { state, lane, cost, .. } = self.slab[at];
+            match state {
+                State::Queued => self.lanes.push(&mut self.slab, at),
+                State::Active => self.lanes.start(now, lane, cost),
+                State::Quarantined(_) => {}
             }
         }
     }
@@ -240,14 +267,21 @@ impl Gate {
     fn end_queue(&mut self, now: Timestamp, wakes: &mut Vec<Wake>) {
         let mut waiting: Vec<(u64, u32)> = self
             .slab
-            .kept()
-            .filter(|(_, r)| r.place == Place::Queued)
+            .live()
+            .filter(|(_, r)| r.state == State::Queued)
             .map(|(at, r)| (r.arrival, at))
             .collect();
         waiting.sort_unstable();
         for (_, at) in waiting {
-            self.end_waiting(now, at, super::Terminal::Cancelled(Cancelled::Drain), Some(wakes));
+            self.end_waiting(now, at, Terminal::Cancelled(Cancelled::Drain), Some(wakes));
         }
+    }
+
+    /// The live record of this name.
+    fn live(&self, offer: OfferId) -> Option<u32> {
+        let at = *self.ids.get(&offer.0)?;
+        let record = &self.slab[at];
+        (!record.free && record.offer == offer).then_some(at)
     }
 
     /// The supersession key of a record, apart for every tenant.

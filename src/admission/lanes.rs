@@ -12,6 +12,7 @@ pub const TENANTS_MAX: usize = 64;
 const RANK_DEFAULT: u8 = 100;
 
 /// The queue of one gate, split as its fairness needs.
+#[derive(Clone)]
 pub(super) struct Lanes {
     rules: Vec<ClassRule>,
     fairness: Fairness,

@@ -18,7 +18,7 @@ pub const CLASS_ACCOUNTS: usize = 32;
 pub enum Standing {
     /// Offered in an earlier incarnation and inherited by this one.
     Opening,
-    /// Offered and not yet answered; nothing stands here after an operation.
+    /// Offered and answered in the same step: nothing ever stands here.
     Offered,
     /// Refused before anything was kept.
     Refused(RefusalReason),
@@ -91,8 +91,6 @@ impl Account {
     /// False when something was to leave a place where nothing stood.
     fn shift(&mut self, from: Standing, to: Standing) -> bool {
         match to {
-            Standing::Opening => self.opening += 1,
-            Standing::Offered => self.offered += 1,
             Standing::Refused(reason) => self.refused[reason.index()] += 1,
             Standing::Queued => {
                 self.queued += 1;
@@ -103,13 +101,21 @@ impl Account {
                 self.ever_admitted += 1;
             }
             Standing::Quarantined => self.quarantined += 1,
+            Standing::Opening | Standing::Offered => return false,
             Standing::Ended(terminal) => self.terminal[terminal.index()] += 1,
         }
         let place = match from {
             Standing::Queued => &mut self.queued,
             Standing::Active => &mut self.active,
             Standing::Quarantined => &mut self.quarantined,
-            Standing::Opening | Standing::Offered => return true,
+            Standing::Offered => {
+                self.offered += 1;
+                return true;
+            }
+            Standing::Opening => {
+                self.opening += 1;
+                return true;
+            }
             Standing::Refused(_) | Standing::Ended(_) => return false,
         };
         let stood = *place > 0;

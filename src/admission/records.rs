@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::{Cancelled, OfferId, OwnerId, SlotKey, Terminal};
+use super::{Cancelled, OfferId, OwnerId, SlotKey};
 use crate::evidence::Unknown;
 use crate::id::{ClassId, Generation, TenantId};
 use crate::time::Timestamp;
@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 pub(super) const NIL: u32 = u32::MAX;
 
 /// Numbers need no defence against chosen keys: ids are made by this process.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct NumberHasher(u64);
 
 impl Hasher for NumberHasher {
@@ -39,17 +39,12 @@ impl Hasher for NumberHasher {
 /// A table from numbers, looked up and never walked.
 pub(super) type Lookup<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
-/// Where a kept offer stands.
+/// Where a live offer stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Waits.
+pub(super) enum State {
     Queued,
-    /// Holds units.
     Active,
-    /// Holds units of which nothing is known.
     Quarantined(Unknown),
-    /// Over; remembered for late events.
-    Ended(Terminal),
 }
 
 /// One kept offer.
@@ -58,7 +53,7 @@ pub(super) struct Record {
     pub epoch: u32,
     /// The slab's place holds nothing.
     pub free: bool,
-    pub place: Place,
+    pub state: State,
     pub offer: OfferId,
     pub owner: OwnerId,
     pub tenant: TenantId,
@@ -74,6 +69,8 @@ pub(super) struct Record {
     /// Its authority is gone; kept whatever the work does afterwards.
     pub cancelled: Option<Cancelled>,
     pub supersedes: Option<u64>,
+    /// Its lease is a claim that ends by itself until it is confirmed.
+    pub provisional: bool,
     /// Its deadline was put off once.
     pub extended: bool,
     /// Whose share and which class order it counts in.
@@ -82,8 +79,6 @@ pub(super) struct Record {
     pub owned: Link,
     /// Place in the owner table, while it is in that owner's list.
     pub owner_at: u32,
-    /// Place in the deadline heap.
-    pub due: u32,
 }
 
 /// Neighbours in a list that runs through the records.
@@ -142,7 +137,7 @@ impl Ends {
 }
 
 /// Records by place; a freed place is used again under a new epoch.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Slab {
     records: Vec<Record>,
     free: Vec<u32>,
@@ -180,14 +175,14 @@ impl Slab {
         match self.records.get(key.index as usize) {
             None => Found::NeverMade,
             Some(record) if record.epoch < key.epoch => Found::NeverMade,
-            Some(record) if record.epoch > key.epoch => Found::Forgotten,
+            Some(record) if record.epoch > key.epoch => Found::Ended,
             Some(record) if record.free || record.offer != offer => Found::NeverMade,
             Some(_) => Found::At(key.index),
         }
     }
 
-    /// All that is kept, by place.
-    pub fn kept(&self) -> impl Iterator<Item = (u32, &Record)> {
+    /// All that is live, by place.
+    pub fn live(&self) -> impl Iterator<Item = (u32, &Record)> {
         self.records.iter().enumerate().filter(|(_, r)| !r.free).map(|(at, r)| (at as u32, r))
     }
 }
@@ -210,14 +205,14 @@ impl std::ops::IndexMut<u32> for Slab {
 pub(super) enum Found {
     /// It is here.
     At(u32),
-    /// It ended so long ago that its record is gone.
-    Forgotten,
+    /// It has ended.
+    Ended,
     /// No gate made this key.
     NeverMade,
 }
 
 /// Who may offer: the current generation and the watermark of each owner.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Owners {
     by_id: Lookup<u64, u32>,
     table: Vec<Owner>,

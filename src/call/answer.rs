@@ -1,7 +1,7 @@
 //! One answer in the making: the model's words become phrases, the phrases sound.
 
 use super::fallback::Cause;
-use super::state::{Answer, Floor, Model, Voice};
+use super::state::{Afterwards, Answer, Floor, Model, Voice};
 use super::{Action, Call};
 use crate::admission::{Admit, Answer as Verdict, Cancelled, Lease, OfferId};
 use crate::dialogue::{Finish, ModelRequest, Usage, WordTime};
@@ -134,16 +134,21 @@ impl Call {
                 self.send_frames(now, admit);
             }
             Floor::FallingBack(mut prompt) => {
-                if let super::state::Afterwards::Wait(_) = prompt.then {
-                    prompt.then = super::state::Afterwards::Listen {
-                        code: cause.code(),
-                        message: cause.to_string(),
-                    };
-                    self.floor = Floor::FallingBack(prompt);
-                    self.fence(now, admit, Cancelled::Superseded);
-                    return self.console_again(now, cause);
+                let (code, message) = (cause.code(), cause.to_string());
+                let listen = Afterwards::Listen { code, message };
+                match std::mem::replace(&mut prompt.then, listen) {
+                    Afterwards::Wait(answer) => {
+                        // "You are waiting" is no longer true: it is cut, and the truth follows.
+                        prompt.response = Some((answer.response, answer.usage));
+                        self.floor = Floor::FallingBack(prompt);
+                        self.fence(now, admit, Cancelled::Superseded);
+                        self.console_again(now, cause);
+                    }
+                    then @ (Afterwards::Listen { .. } | Afterwards::HangUp(_)) => {
+                        prompt.then = then;
+                        self.floor = Floor::FallingBack(prompt);
+                    }
                 }
-                self.floor = Floor::FallingBack(prompt);
             }
             other @ (Floor::Ringing
             | Floor::Listening { .. }

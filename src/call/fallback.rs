@@ -135,7 +135,8 @@ impl Call {
         }));
     }
 
-    /// The answer that a "please wait" promised cannot be given either: the truth about that follows.
+    /// The answer that a "please wait" promised cannot be given either: the truth about that
+    /// follows.
     pub(super) fn console_again(&mut self, now: Timestamp, cause: Cause) {
         let floor = std::mem::replace(&mut self.floor, Floor::Listening { resumes: None });
         let Floor::FallingBack(prompt) = floor else {
@@ -168,6 +169,12 @@ impl Call {
             Some(stage) => {
                 // Waiting and saying so satisfies the budget, once (DESIGN section 3, *Ages*).
                 answer.turn.audible_by = None;
+                if let Model::Waiting(ticket) = &answer.model {
+                    admit.extend(now, ticket);
+                }
+                if let Voice::Waiting(ticket, _) = &answer.voice {
+                    admit.extend(now, ticket);
+                }
                 let (turn, cause) = (answer.turn, Cause::StillQueued(stage));
                 self.console(now, &cause, None, Some(turn), Afterwards::Wait(answer));
             }

@@ -1,13 +1,24 @@
 //! Every wait of a call, by name: when it is due and what is then done.
 
-use super::state::{Ear, Floor};
+use std::time::Duration;
+
+use super::state::{Answer, Ear, Floor, Model, Voice};
 use super::{AUDIO_GAP, Call, Timer};
 use crate::admission::Admit;
 use crate::leg::{HangUp, TurnDetection};
 use crate::time::{Timestamp, ms};
 
+/// How long before its stage's deadline a turn that waits there is told so.
+const WAIT_TOLD_BEFORE: Duration = ms(100);
 /// How much silence is heard at a time while the caller's sound has stopped coming.
-const GAP_STEP: std::time::Duration = ms(100);
+const GAP_STEP: Duration = ms(100);
+
+impl Answer {
+    /// It waits at a gate.
+    fn is_queued(&self) -> bool {
+        matches!(self.model, Model::Waiting(_)) || matches!(self.voice, Voice::Waiting(..))
+    }
+}
 
 impl Call {
     /// When to come back with [`super::Event::Timeout`], and why.
@@ -67,7 +78,11 @@ impl Call {
 
     fn budget_due(&self) -> Option<Timestamp> {
         match &self.floor {
-            Floor::Thinking(answer) if !self.caller_speaks() => answer.turn.audible_by,
+            Floor::Thinking(answer) if !self.caller_speaks() => {
+                // A turn that waits is told so just before its wait would run out.
+                let before = if answer.is_queued() { WAIT_TOLD_BEFORE } else { Duration::ZERO };
+                answer.turn.audible_by.map(|by| by - before)
+            }
             Floor::Ringing
             | Floor::Listening { .. }
             | Floor::Thinking(_)

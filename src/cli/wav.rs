@@ -99,6 +99,12 @@ pub fn read(path: &Path, rate_hz: u32) -> Result<Recording, WavError> {
     })
 }
 
+/// Mono sound at another rate.
+pub fn at_rate(pcm: &Pcm, rate_hz: u32) -> Result<Vec<i16>, String> {
+    let sound = pcm.samples.iter().map(|&sample| f32::from(sample) / 32_768.0).collect();
+    resample(sound, pcm.rate_hz, rate_hz)
+}
+
 /// Writes mono 16-bit sound.
 pub fn write(path: &Path, pcm: &Pcm) -> Result<(), WavError> {
     let fail = |error: hound::Error| WavError {

@@ -31,9 +31,8 @@ fn words(text: &str) -> Vec<String> {
 
 fn without_thousands_commas(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
-    let digit = |at: Option<usize>| {
-        at.and_then(|at| chars.get(at)).is_some_and(char::is_ascii_digit)
-    };
+    let digit =
+        |at: Option<usize>| at.and_then(|at| chars.get(at)).is_some_and(char::is_ascii_digit);
     let parts_digits = |at: usize| digit(at.checked_sub(1)) && digit(Some(at + 1));
     let kept = chars.iter().enumerate().filter(|(at, c)| **c != ',' || !parts_digits(*at));
     kept.map(|(_, c)| *c).collect()
@@ -73,8 +72,25 @@ fn plain(word: &str) -> Vec<String> {
 }
 
 const ONES: [&str; 20] = [
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-    "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
     "nineteen",
 ];
 const TENS: [&str; 10] =
@@ -144,6 +160,9 @@ mod tests {
 
     #[test]
     fn punctuation_case_and_apostrophes_do_not_count() {
-        assert_eq!(word_errors("I'm sorry; that's NOT right", "i\u{2019}m sorry that's not right."), (0, 5));
+        assert_eq!(
+            word_errors("I'm sorry; that's NOT right", "i\u{2019}m sorry that's not right."),
+            (0, 5)
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! The configuration: as written ([`raw`]), and as meant ([`Config`]), which cannot be wrong.
+//! The configuration: as written (`raw`), and as meant ([`Config`]), which cannot be wrong.
 //!
-//! Each value resolves `--set`, then the file, then the environment (`FLOORKEEPER_LIMITS_MODEL_SLOTS`), then
-//! the default, and is read back with its source. `docs/reference/floorkeeper.toml` documents every key.
+//! Each value resolves `--set`, then the file, then the environment
+//! (`FLOORKEEPER_LIMITS_MODEL_SLOTS`), then the default, and is read back with its source.
+//! `docs/reference/floorkeeper.toml` documents every key.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,9 +12,12 @@ use url::Url;
 
 mod agent;
 mod auth;
+mod calls;
 mod chosen;
 mod error;
 mod limits;
+mod prompt_audio;
+mod prompts;
 mod raw;
 mod reader;
 mod sections;
@@ -23,11 +27,13 @@ mod unknown;
 
 pub use agent::{Agent, AgentLimits, DEFAULT_AGENT};
 pub use auth::{Auth, Key};
+pub use calls::Abilities;
 pub use chosen::Chosen;
 pub use error::{ConfigError, ConfigErrors};
 pub use limits::{
     Fairness, GateLimits, LIMIT_MS_MAX, Limits, Mode, Overflow, QUEUE_MAX, SLOTS_MAX, Slots,
 };
+pub use prompts::{Fallback, SPOKEN_FILE, Script};
 pub use raw::{Origin, Source};
 pub use sections::{
     BargeIn, Call, Connections, Drain, FallbackTimes, Log, LogFormat, Models, Playout, Realtime,
@@ -83,10 +89,33 @@ pub struct Config {
     pub connections: Connections,
     /// What goes to stderr.
     pub log: Log,
+    /// What the limits are where neither the file nor `--set` says anything.
+    pub inherited: Inherited,
     /// Where every value comes from.
     pub origins: Origins,
     /// What is no error and still probably not meant, a sentence each.
     pub warnings: Vec<String>,
+}
+
+/// What environment and defaults make of the limits: what `"inherit"` returns to at run time
+/// (B-021, B-027).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inherited {
+    /// The limits.
+    pub limits: Limits,
+    /// Where their values come from.
+    pub origins: Origins,
+}
+
+impl Inherited {
+    /// Wrong variables are refused where the whole configuration is read; here they count as not
+    /// set.
+    fn read(env: &BTreeMap<String, String>, tools: &[String]) -> Inherited {
+        let nothing = Node::empty();
+        let mut reader = Reader::new(&nothing, env);
+        let limits = Limits::read(&mut reader, tools);
+        Inherited { limits, origins: Origins(reader.resolved) }
+    }
 }
 
 impl Config {
@@ -127,9 +156,23 @@ impl Config {
         &self.agents[DEFAULT_AGENT]
     }
 
-    /// Every value with its source: lines for people, or one JSON object by key. Secrets are left out.
+    /// Every value with its source: lines for people, or one JSON object by key. Secrets are left
+    /// out.
     pub fn show(&self, json: bool) -> String {
         self.origins.show(json)
+    }
+
+    /// An error about `key` at the place it was written, or else at the place `chosen` was.
+    pub fn error_at(
+        &self,
+        key: &str,
+        chosen: &str,
+        problem: impl Into<String>,
+        right: impl Into<String>,
+    ) -> ConfigError {
+        let default = Origin::default_value();
+        let written = self.origins.get(key).or_else(|| self.origins.get(chosen));
+        ConfigError::at(written.map_or(&default, |r| &r.origin), key, problem, right)
     }
 
     fn resolve(
@@ -172,6 +215,7 @@ impl Config {
             public_url: auth::public_url(reader),
             auth,
             warnings: limits.warnings(),
+            inherited: Inherited::read(reader.env, &tools),
             limits,
             call: Call::read(reader),
             fallback: FallbackTimes::read(reader, &turn, paths),

@@ -75,6 +75,9 @@ impl fmt::Display for Origin {
     }
 }
 
+/// A key with more parts than this is none of ours.
+const KEY_PARTS_MAX: usize = 16;
+
 /// A value or a table of values.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
@@ -206,7 +209,8 @@ fn located(
     Kind::Table(children)
 }
 
-fn syntax(text: &str, file: &Arc<str>, error: &toml::de::Error) -> ConfigError {
+/// What the parser says, at its line.
+pub(super) fn syntax(text: &str, file: &Arc<str>, error: &toml::de::Error) -> ConfigError {
     let line = error.span().map(|span| line_at(text, span.start));
     let origin = Origin { source: Source::Config, file: file.clone(), line };
     let problem = format!("this is not TOML: {}", error.message().replace('\n', ", "));
@@ -231,7 +235,7 @@ pub(super) fn apply_set(root: &mut Node, set: &str) -> Result<(), ConfigError> {
         !part.is_empty()
             && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
     };
-    if !parts.iter().all(plain) {
+    if parts.len() > KEY_PARTS_MAX || !parts.iter().all(plain) {
         return Err(ConfigError::at(&origin, path, "this is no dotted key", example));
     }
     let nested = parts.iter().rev().fold(word(value), |value, part| {

@@ -1,4 +1,5 @@
-//! ONNX Runtime: the library is loaded once, from the model store, and never takes the process down.
+//! ONNX Runtime: the library is loaded once, from the model store, and never takes the process
+//! down.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -55,7 +56,8 @@ fn environment(models_dir: &Path) -> Result<Environment, BuildError> {
     }
     let library = models::locate(models_dir, &MOONSHINE, RUNTIME_LIBRARY)?;
     let loaded = guarded("the library", || {
-        let builder = ort::init_from(&library).map_err(|error| ort::Error::new(error.to_string()))?;
+        let builder =
+            ort::init_from(&library).map_err(|error| ort::Error::new(error.to_string()))?;
         builder.with_name("floorkeeper").with_telemetry(false).build()
     })
     .map_err(|detail| missing("ONNX Runtime", detail))?;
@@ -63,7 +65,8 @@ fn environment(models_dir: &Path) -> Result<Environment, BuildError> {
     Ok(loaded)
 }
 
-/// A wrong library makes the binding panic in places; here that is one more reason why it is missing.
+/// A wrong library makes the binding panic in places; here that is one more reason why it is
+/// missing.
 fn guarded<T>(what: &str, load: impl FnOnce() -> ort::Result<T>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(load)) {
         Ok(Ok(loaded)) => Ok(loaded),
@@ -76,13 +79,14 @@ fn missing(what: &str, detail: String) -> BuildError {
     BuildError::Missing { what: what.to_owned(), detail }
 }
 
-/// A lock whose data stays valid whatever its last holder did: a session keeps no state between runs.
+/// A lock whose data stays valid whatever its last holder did: a session keeps no state between
+/// runs.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A few sessions of one model, for callers that come at the same time. A session runs one request at a
-/// time; a caller takes whichever is idle and waits only when all are busy.
+/// A few sessions of one model, for callers that come at the same time. A session runs one request
+/// at a time; a caller takes whichever is idle and waits only when all are busy.
 pub struct Sessions {
     sessions: Vec<Mutex<Session>>,
     next: AtomicUsize,
@@ -101,13 +105,12 @@ impl Sessions {
     pub fn with<T>(&self, work: impl FnOnce(&mut Session) -> T) -> T {
         let count = self.sessions.len();
         let first = self.next.fetch_add(1, Ordering::Relaxed) % count;
-        let idle = (0..count).find_map(|step| {
-            match self.sessions[(first + step) % count].try_lock() {
+        let idle =
+            (0..count).find_map(|step| match self.sessions[(first + step) % count].try_lock() {
                 Ok(session) => Some(session),
                 Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
                 Err(TryLockError::WouldBlock) => None,
-            }
-        });
+            });
         let mut session = idle.unwrap_or_else(|| lock(&self.sessions[first]));
         work(&mut session)
     }

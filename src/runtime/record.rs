@@ -1,6 +1,6 @@
 //! What is kept of each call: its trace and where it stands, live and for a while afterwards.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dashmap::DashMap;
@@ -20,6 +20,7 @@ const ENDED_MAX: usize = 256;
 pub struct Registry {
     live: DashMap<CallId, Arc<Record>>,
     ended: Mutex<VecDeque<Arc<Record>>>,
+    changed: tokio::sync::Notify,
 }
 
 /// One call's record.
@@ -32,6 +33,8 @@ pub struct Record {
     pub transport: &'static str,
     /// When it was accepted.
     pub began: Timestamp,
+    /// What the agent's profile keeps with its calls.
+    pub metadata: BTreeMap<String, String>,
     story: Mutex<Story>,
 }
 
@@ -64,8 +67,15 @@ pub struct Standing {
 
 impl Record {
     /// A record that begins now.
-    pub fn new(call: CallId, agent: &str, transport: &'static str, began: Timestamp) -> Record {
-        Record { call, agent: agent.to_owned(), transport, began, story: Mutex::default() }
+    pub fn new(
+        call: CallId,
+        agent: &str,
+        transport: &'static str,
+        began: Timestamp,
+        metadata: BTreeMap<String, String>,
+    ) -> Record {
+        let agent = agent.to_owned();
+        Record { call, agent, transport, began, metadata, story: Mutex::default() }
     }
 
     /// Adds a line of trace.
@@ -94,6 +104,7 @@ impl Record {
         let story = self.story();
         let mut shown = self.summary_of(&story);
         shown["trace"] = story.trace.iter().cloned().map(Value::from).collect();
+        shown["metadata"] = json!(self.metadata);
         shown["trace_lines_dropped"] = story.dropped_lines.into();
         shown
     }
@@ -140,6 +151,15 @@ impl Registry {
             ended.pop_front();
         }
         ended.push_back(record);
+        drop(ended);
+        self.changed.notify_waiters();
+    }
+
+    /// Resolves when a call has ended, or soon after one may have.
+    pub async fn changed(&self) {
+        // A call may end between a look and this wait: looking again after a moment misses none.
+        let moment = std::time::Duration::from_millis(200);
+        let _ = tokio::time::timeout(moment, self.changed.notified()).await;
     }
 
     /// How many calls are live.
@@ -159,7 +179,8 @@ impl Registry {
 
     /// All records without their traces: live ones by name, then the ended ones, newest first.
     pub fn list(&self) -> Vec<Value> {
-        let mut live: Vec<Arc<Record>> = self.live.iter().map(|entry| entry.value().clone()).collect();
+        let mut live: Vec<Arc<Record>> =
+            self.live.iter().map(|entry| entry.value().clone()).collect();
         live.sort_by_key(|record| record.call);
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         live.iter().chain(ended.iter().rev()).map(|record| record.summary()).collect()

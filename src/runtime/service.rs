@@ -10,28 +10,24 @@ use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 
 use super::backends::Backends;
+use super::change::Changes;
 use super::clock::Clock;
 use super::driver::Driver;
 use super::gates::Gates;
 use super::metrics::Metrics;
 use super::prompts::PromptSounds;
 use super::record::{Record, Registry};
-use crate::admission::{ Lease, Release};
+use crate::admission::limits::Limits;
+use crate::admission::{Lease, Release};
 use crate::call::{Identity, Profile};
-use crate::config::{Agent, Config, TurnEnd};
+use crate::config::{Abilities, Agent, Config};
 use crate::evidence::Evidence;
 use crate::id::{CallId, ClassId, Stage, TenantId};
-use crate::leg::{EndOfTurn, HangUp, ServerTurns, Settings, TurnDetection};
-use crate::time::ms;
+use crate::leg::{HangUp, Settings};
 use crate::transport::Leg;
-use crate::turn::bargein::BargeIn;
 
 /// End-of-turn models that may run at once: they are CPU work of this machine.
 const JUDGES_MAX: usize = 2;
-/// Sound kept from before the first speech.
-const PREFIX: Duration = ms(300);
-/// Silence that ends a turn whatever the end-of-turn model thinks.
-const TURN_SILENCE_MAX: Duration = ms(1_200);
 
 /// What all calls share.
 pub struct Service {
@@ -49,12 +45,16 @@ pub struct Service {
     pub prompts: PromptSounds,
     /// Counters and histograms.
     pub metrics: Metrics,
+    /// Limits changed at run time.
+    pub changes: Changes,
     /// This process's name, in every metric and record.
     pub incarnation: String,
-    /// Bounds the end-of-turn model's threads. No admission: it is our own CPU, and late is only late.
+    /// Bounds the end-of-turn model's threads. No admission: it is our own CPU, and late is only
+    /// late.
     pub judges: Semaphore,
     backends: OnceLock<Backends>,
     draining: AtomicBool,
+    ending: tokio::sync::watch::Sender<bool>,
     next_call: AtomicU64,
 }
 
@@ -100,6 +100,7 @@ impl Service {
             clock,
             tenants: Tenants::of(&config),
             metrics: Metrics::new(&incarnation),
+            changes: Changes::default(),
             config,
             gates,
             registry: Registry::default(),
@@ -108,6 +109,7 @@ impl Service {
             judges: Semaphore::new(JUDGES_MAX),
             backends: OnceLock::new(),
             draining: AtomicBool::new(false),
+            ending: tokio::sync::watch::Sender::new(false),
             next_call: AtomicU64::new(1),
         }
     }
@@ -133,70 +135,59 @@ impl Service {
         self.draining.store(on, Ordering::Release);
     }
 
+    /// The drain's window has closed: every call ends now.
+    pub fn end_calls(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// Turns true when every call has to end.
+    pub fn ending(&self) -> tokio::sync::watch::Receiver<bool> {
+        self.ending.subscribe()
+    }
+
     /// A name for a call to be.
     pub fn next_call(&self) -> CallId {
         CallId(self.next_call.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// The gate's name as the API, the events and the metrics write it.
+    pub fn gate_name(&self, stage: Stage) -> String {
+        self.config.gate_name(stage)
+    }
+
+    /// The stage whose gate has this name.
+    pub fn stage_named(&self, name: &str) -> Option<Stage> {
+        self.gates.stages().find(|stage| self.gate_name(*stage) == name)
+    }
+
+    /// A gate's limits as the configuration has them.
+    pub fn configured_limits(&self, stage: Stage) -> Limits {
+        self.config.gate_limits(stage).meant()
+    }
+
+    /// Where a gate's limit comes from: `file`, `env`, `set` or `default`.
+    pub fn limit_source(&self, stage: Stage, key: &str) -> &'static str {
+        let table = match stage {
+            Stage::Tool(_) => format!("tools.{}", &self.gate_name(stage)["tool:".len()..]),
+            other => other.kind().to_owned(),
+        };
+        let source = self.config.origins.source(&format!("limits.{table}.{key}"));
+        source.map_or("default", |source| source.label())
+    }
+
     /// How long after a cancel a run of this stage must have proven its end.
     pub fn evidence(&self, stage: Stage) -> Duration {
-        let limits = &self.config.limits;
-        match stage {
-            Stage::Call => limits.call.evidence,
-            Stage::Recognition => limits.recognition.evidence,
-            Stage::Model => limits.model.evidence,
-            Stage::Synthesis => limits.synthesis.evidence,
-            Stage::Tool(_) => limits.tools.evidence,
-            Stage::Callback => limits.callback.evidence,
-            Stage::Handoff => limits.handoff.evidence,
-        }
+        self.config.gate_limits(stage).evidence
     }
 
-    /// How calls of this agent take turns, unless the client says otherwise.
-    pub fn turn_detection(&self, agent: &Agent) -> TurnDetection {
-        let judges = self.backends().is_some_and(|b| b.end_of_turn.is_some());
-        if self.backends().is_some_and(|backends| backends.detector.is_none()) {
-            return TurnDetection::Manual;
-        }
-        let end = match self.config.turn.end {
-            TurnEnd::SmartTurn if judges => {
-                EndOfTurn::Model { at_most: TURN_SILENCE_MAX.max(self.config.turn.silence) }
-            }
-            TurnEnd::SmartTurn | TurnEnd::Silence => EndOfTurn::Silence(self.config.turn.silence),
-        };
-        TurnDetection::Server(ServerTurns {
-            threshold: 0.5,
-            prefix: PREFIX,
-            end,
-            create_response: true,
-            interrupt_response: true,
-            idle: agent.limits.idle,
-        })
-    }
-
-    /// What calls of this agent are told about it.
-    pub fn profile(&self, agent: &Agent) -> Profile {
-        let backends = self.backends();
-        let barge_in = &self.config.turn.barge_in;
-        Profile {
-            agent: agent.name.clone(),
-            language: agent.language.clone(),
-            budget: agent.limits.turn_budget,
-            fallback_start: self.config.fallback.start,
-            lead: self.config.playout.lead,
-            barge_in: BargeIn {
-                duck: barge_in.duck,
-                confirm: barge_in.confirm,
-                backchannel: barge_in.backchannel,
-                resume: barge_in.resume,
-                backchannels: barge_in.backchannels.clone(),
-                ..BargeIn::default()
-            },
-            judges_turns: backends.is_some_and(|b| b.end_of_turn.is_some()),
-            partials: backends.and_then(|b| b.asr.as_ref()).is_some_and(|a| a.gives_partials()),
-            tool_names: backends.map(Backends::tool_names).unwrap_or_default(),
-            fallback: self.prompts.chooser(),
-            call_max: agent.limits.call,
+    /// What the providers can do.
+    pub fn abilities(&self) -> Abilities {
+        let Some(backends) = self.backends() else { return Abilities::default() };
+        Abilities {
+            detects: backends.detector.is_some(),
+            judges_turns: backends.end_of_turn.is_some(),
+            partials: backends.asr.as_ref().is_some_and(|asr| asr.gives_partials()),
+            tool_names: backends.tool_names(),
         }
     }
 
@@ -208,10 +199,10 @@ impl Service {
         settings: Settings,
         leg: Box<dyn Leg>,
     ) {
-        let Accepted { identity, profile } = accepted;
+        let Accepted { identity, profile, metadata } = accepted;
         let (call, owners) = (identity.call, identity.owners());
         let now = self.clock.now();
-        let record = Arc::new(Record::new(call, &profile.agent, leg.name(), now));
+        let record = Arc::new(Record::new(call, &profile.agent, leg.name(), now, metadata));
         self.registry.add(record.clone());
         let profile = Arc::new(profile);
         let mut driver = Driver::new(self.clone(), identity, profile, settings, leg, record);
@@ -237,13 +228,23 @@ pub struct Accepted {
     pub identity: Identity,
     /// Who answers.
     pub profile: Profile,
+    /// What is kept with the call.
+    pub metadata: BTreeMap<String, String>,
 }
 
 impl Accepted {
     /// A call of this tenant to this agent.
-    pub fn new(service: &Service, call: CallId, tenant: TenantId, agent: &Agent) -> Accepted {
+    pub fn new(
+        service: &Service,
+        call: CallId,
+        tenant: TenantId,
+        agent: &Agent,
+        metadata: BTreeMap<String, String>,
+    ) -> Accepted {
         let item_prefix = format!("item_{}{:x}_", service.incarnation, call.0);
         let identity = Identity { call, tenant, class: ClassId(0), item_prefix };
-        Accepted { identity, profile: service.profile(agent) }
+        let abilities = service.abilities();
+        let profile = service.config.profile(agent, &abilities, service.prompts.chooser());
+        Accepted { identity, profile, metadata }
     }
 }

@@ -1,17 +1,14 @@
-//! From configuration to a serving process: gates, providers, HTTP; and what is said when something is missing.
+//! From configuration to a serving process: gates, providers, HTTP; and what is said when something
+//! is missing.
 
 use std::sync::Arc;
 
 use super::backends::Backends;
-use super::clock::Clock;
-use super::gates::Gates;
 use super::service::Service;
-use crate::admission::limits::{
-    CloseMode, Fairness, Limits, Mode, Overflow, Slots, 
-};
 use crate::admission::Closed;
-use crate::config::{self, Config, GateLimits};
-use crate::id::{Stage, ToolId};
+use crate::admission::limits::CloseMode;
+use crate::config::{self, Config};
+use crate::id::Stage;
 use crate::provider::asr::ASRS;
 use crate::provider::ear::{DETECTORS, END_OF_TURN};
 use crate::provider::llm::LLMS;
@@ -19,57 +16,16 @@ use crate::provider::tool::TOOLS;
 use crate::provider::tts::TTSS;
 use crate::provider::{self, BuildError, Surroundings};
 
-/// The gates that a configuration asks for, with the tools' gates by their place.
-pub fn gates(config: &Config, clock: Clock) -> Gates {
-    let limits = &config.limits;
-    let mut all = vec![
-        (Stage::Call, admission_limits(&limits.call)),
-        (Stage::Recognition, admission_limits(&limits.recognition)),
-        (Stage::Model, admission_limits(&limits.model)),
-        (Stage::Synthesis, admission_limits(&limits.synthesis)),
-        (Stage::Callback, admission_limits(&limits.callback)),
-        (Stage::Handoff, admission_limits(&limits.handoff)),
-    ];
-    for (at, name) in config.tools.keys().enumerate() {
-        all.push((Stage::Tool(ToolId(at as u16)), admission_limits(limits.of_tool(name))));
-    }
-    Gates::new(clock, all)
+/// The configuration uses a provider that lives on a fetched model.
+pub fn needs_models(config: &Config) -> bool {
+    config.vad.provider == "silero"
+        || config.asr.provider == "moonshine"
+        || config.tts.provider == "piper"
+        || config.turn.end == config::TurnEnd::SmartTurn && config.vad.provider != provider::ear::OFF
 }
 
-/// A gate's limits in the words of admission.
-pub fn admission_limits(limits: &GateLimits) -> Limits {
-    Limits {
-        mode: match limits.mode {
-            config::Mode::Off => Mode::Off,
-            config::Mode::Observe => Mode::Observe,
-            config::Mode::Enforce => Mode::Enforce,
-        },
-        slots: match limits.slots {
-            config::Slots::Units(units) => Slots::Units(units),
-            config::Slots::Unlimited => Slots::Unlimited,
-        },
-        queue: limits.queue,
-        queue_bytes: limits.queue_bytes,
-        max_wait_ms: limits.max_wait.as_millis() as u64,
-        overflow: match limits.overflow {
-            config::Overflow::Reject => Overflow::Reject,
-            config::Overflow::Replace => Overflow::Replace,
-            config::Overflow::Shed => Overflow::Shed,
-        },
-        fairness: match limits.fairness {
-            config::Fairness::Fifo => Fairness::Fifo,
-            config::Fairness::HardCap => {
-                Fairness::HardCap { tenant_share_pct: limits.tenant_share_pct }
-            }
-            config::Fairness::Fair => Fairness::Fair,
-        },
-        adaptive: limits.adaptive,
-        ..Limits::default()
-    }
-}
-
-/// Builds every provider; blocks (models load). Each that cannot be had is said with what then does not work,
-/// and the next best takes its place.
+/// Builds every provider; blocks (models load). Each that cannot be had is said with what then does
+/// not work, and the next best takes its place.
 pub fn build(config: &Config) -> Result<Backends, BuildError> {
     let around = Surroundings {
         models_dir: config.models.dir.clone(),
@@ -106,7 +62,7 @@ fn detector(
     around: &Surroundings,
 ) -> Result<Option<Arc<dyn provider::ear::Detector>>, BuildError> {
     let chosen = &config.vad;
-    if chosen.provider == "off" {
+    if chosen.provider == provider::ear::OFF {
         return Ok(None);
     }
     let built = provider::find(DETECTORS, "vad.detector", &chosen.provider)

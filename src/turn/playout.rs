@@ -1,8 +1,9 @@
 //! Paced sending of one answer's sound, and what of it was heard.
 //!
-//! Nothing is sent more than `lead` ahead of what the far end can have played, so that pause, clear and
-//! *heard* mean something on every transport (DESIGN section 4, *Pacing*). Heard is the paced clock,
-//! never more than was sent, corrected by what the far end reports.
+//! Nothing is sent more than `lead` ahead of what the far end can have played, so that pause, clear
+//! and
+//! *heard* mean something on every transport (DESIGN section 4, *Pacing*). Heard is the paced
+//! clock, never more than was sent, corrected by what the far end reports.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -199,10 +200,23 @@ impl Playout {
     /// Words and when each has been said, over all phrases, for the history.
     pub fn script(&self) -> Script {
         let mut script = Script::default();
+        let pace = self.chars_per_s();
         for phrase in &self.phrases {
-            phrase.append_to(&mut script, self.rate_hz);
+            phrase.append_to(&mut script, self.rate_hz, pace);
         }
         script
+    }
+
+    /// How fast this voice speaks, from the phrases that have come completely.
+    fn chars_per_s(&self) -> u64 {
+        let whole = self.phrases.iter().filter(|phrase| phrase.whole && phrase.samples > 0);
+        let (chars, samples) = whole
+            .map(|phrase| (phrase.text.len() as u64, phrase.samples as u64))
+            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        match samples {
+            0 => CHARS_PER_S,
+            samples => (chars * u64::from(self.rate_hz) / samples).clamp(4, 40),
+        }
     }
 
     /// The text of the last phrase that has begun to sound.
@@ -213,11 +227,12 @@ impl Playout {
     }
 }
 
-/// Speaking rate assumed for a phrase whose sound has not come completely.
-const CHARS_PER_S: u64 = 15;
+/// Speaking rate assumed while no phrase has come completely: a slow one, because a word too few in
+/// the history is asked again, and a word too many was never heard.
+const CHARS_PER_S: u64 = 12;
 
 impl Sounding {
-    fn append_to(&self, script: &mut Script, rate_hz: u32) {
+    fn append_to(&self, script: &mut Script, rate_hz: u32, chars_per_s: u64) {
         let start = samples_to_duration(self.start, rate_hz);
         let base = script.text.len();
         script.text.push_str(&self.text);
@@ -231,7 +246,7 @@ impl Sounding {
             }));
             return;
         }
-        let estimate = Duration::from_millis(self.text.len() as u64 * 1000 / CHARS_PER_S);
+        let estimate = Duration::from_millis(self.text.len() as u64 * 1000 / chars_per_s);
         let come = samples_to_duration(self.samples, rate_hz);
         let length = if self.whole { come } else { come.max(estimate) };
         let total = self.text.trim_end().len().max(1) as u32;

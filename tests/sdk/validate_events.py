@@ -16,8 +16,8 @@ import pydantic
 from openai.types.realtime import RealtimeServerEvent
 
 ADAPTER = pydantic.TypeAdapter(RealtimeServerEvent)
-# What the models have no field for: the vendor's own server sends the first three (protocols 1.3), and
-# the last is ours and shown only to clients that asked for it.
+# What the models have no field for: the vendor's own server sends the first three (protocols 1.3),
+# and the last is ours and shown only to clients that asked for it.
 KNOWN_EXTRAS = {"session.object", "session.id", "session.expires_at", "session.floorkeeper"}
 
 

@@ -2,10 +2,11 @@
 
 use super::super::ledger::Standing;
 use super::super::limits::Intake;
-use super::super::records::{NIL, Place, Record};
+use super::super::records::{Found, NIL, Record, State};
+use super::super::tombstones::Tombstone;
 use super::super::{Lease, OfferId, Terminal, Ticket, Wake, mutant};
 use super::{Gate, Pressure};
-use crate::time::{Timestamp, ms};
+use crate::time::Timestamp;
 
 /// The answer to a `take` (A-077…A-082).
 #[derive(Debug, PartialEq, Eq)]
@@ -79,22 +80,20 @@ impl Gate {
         if record.extended || now > record.deadline {
             return None;
         }
-        self.deadlines.remove(&mut self.slab, at);
+        self.deadlines.remove(at);
         let max_wait = self.limits.max_wait();
         let record = &mut self.slab[at];
         record.extended = true;
         record.deadline = record.deadline.max(record.born + max_wait);
-        let deadline = record.deadline;
-        self.deadlines.add(&mut self.slab, at);
+        let (deadline, arrival) = (record.deadline, record.arrival);
+        self.deadlines.add(at, deadline, arrival);
         Some(deadline)
     }
 
     pub(super) fn waiting_at(&self, ticket: &Ticket) -> Option<u32> {
         match self.slab.find(ticket.slot, ticket.offer) {
-            super::super::records::Found::At(at) if self.slab[at].place == Place::Queued => {
-                Some(at)
-            }
-            _ => None,
+            Found::At(at) if self.slab[at].state == State::Queued => Some(at),
+            Found::At(_) | Found::Ended | Found::NeverMade => None,
         }
     }
 
@@ -106,6 +105,10 @@ impl Gate {
         while let Some((deadline, at)) = self.deadlines.first() {
             if now <= deadline {
                 return;
+            }
+            if self.slab[at].state != State::Queued {
+                self.lapse(now, at, wakes);
+                continue;
             }
             if mutant::is("head_only_expiry") && self.lanes.first(&self.slab) != Some(at) {
                 return;
@@ -121,6 +124,9 @@ impl Gate {
         }
         while self.lanes.waiting() > 0 && (self.pressure == Pressure::Open || !self.decides()) {
             let room = self.room();
+            if self.decides() && room.free == 0 {
+                return;
+            }
             let next = match self.decides() {
                 true => self.lanes.next(&self.slab, now, room),
                 false => self.lanes.first(&self.slab),
@@ -138,7 +144,7 @@ impl Gate {
     fn grant(&mut self, now: Timestamp, at: u32) -> Lease {
         self.unqueue(now, at);
         self.ledger.shift(Self::payer(&self.slab[at]), Standing::Queued, Standing::Active);
-        self.slab[at].place = Place::Active;
+        self.slab[at].state = State::Active;
         self.slab[at].since = now;
         self.start(now, at);
         Lease { stage: self.stage, offer: self.slab[at].offer, slot: self.slab.key(at) }
@@ -148,7 +154,7 @@ impl Gate {
     /// where.
     fn unqueue(&mut self, now: Timestamp, at: u32) {
         self.lanes.take(&mut self.slab, at);
-        self.deadlines.remove(&mut self.slab, at);
+        self.deadlines.remove(at);
         let record = &self.slab[at];
         self.queued_bytes -= record.bytes;
         let waited_us = now.since(record.since).as_micros() as u64;
@@ -165,6 +171,7 @@ impl Gate {
         self.lanes.start(now, lane, cost);
         self.active_units += cost;
         self.high.active_units = self.high.active_units.max(self.active_units);
+        self.reached |= self.room().free == 0;
     }
 
     /// Ends an offer that waits; `wakes` is given when its owner does not know yet.
@@ -188,8 +195,19 @@ impl Gate {
     pub(super) fn end(&mut self, now: Timestamp, at: u32, from: Standing, terminal: Terminal) {
         self.ledger.shift(Self::payer(&self.slab[at]), from, Standing::Ended(terminal));
         self.disown(at);
-        self.slab[at].place = Place::Ended(terminal);
-        self.tombstones.push_back((now, at));
+        let record = &self.slab[at];
+        self.tombstones.add(Tombstone {
+            offer: record.offer,
+            owner: record.owner,
+            terminal,
+            cancelled: record.cancelled,
+            arrival: record.arrival,
+            cost: record.cost,
+            born: record.born,
+            deadline: record.deadline,
+            ended: now,
+        });
+        self.slab.drop_at(at);
         self.forget_tombstones(now);
     }
 
@@ -202,14 +220,8 @@ impl Gate {
 
     /// Forgets ends that are too many or too old; their identities may be used again.
     fn forget_tombstones(&mut self, now: Timestamp) {
-        let kept = self.limits.tombstones;
-        while let Some(&(ended, at)) = self.tombstones.front() {
-            if self.tombstones.len() <= kept.count && now <= ended + ms(kept.age_ms) {
-                return;
-            }
-            self.tombstones.pop_front();
-            self.ids.remove(&self.slab[at].offer.0);
-            self.slab.drop_at(at);
+        while let Some(gone) = self.tombstones.forget(now, self.limits.tombstones) {
+            self.ids.remove(&gone.offer.0);
         }
     }
 }

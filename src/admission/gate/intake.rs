@@ -3,10 +3,10 @@
 use super::super::lanes::TENANTS_MAX;
 use super::super::ledger::{Payer, Standing};
 use super::super::limits::{Fairness, Intake, Mode, Overflow, Slots, share_of};
-use super::super::records::{Link, NIL, Place, Record};
+use super::super::records::{Link, NIL, Record, State};
 use super::super::{
-    Answer, Lease, Offer, Overload, Refusal, RefusalReason, ShedRule, Terminal, Ticket, Wake,
-    mutant,
+    Answer, Lease, Offer, OfferId, Overload, Refusal, RefusalReason, ShedRule, Terminal, Ticket,
+    Wake, mutant,
 };
 use super::{Gate, Pressure};
 use crate::time::Timestamp;
@@ -53,6 +53,17 @@ enum Verdict {
 impl Gate {
     /// Answers an offer. A refusal consumes nothing: no watermark, no share, no identity.
     pub fn offer(&mut self, now: Timestamp, offer: Offer, wakes: &mut Vec<Wake>) -> Answer {
+        self.answer(now, offer, self.limits.queue, wakes)
+    }
+
+    /// Answers an offer that may wait in a queue of this length.
+    pub(super) fn answer(
+        &mut self,
+        now: Timestamp,
+        offer: Offer,
+        queue: u32,
+        wakes: &mut Vec<Wake>,
+    ) -> Answer {
         let now = self.clock(now);
         let offer = self.sound(now, offer);
         let payer = Payer { tenant: offer.tenant, class: offer.class };
@@ -72,11 +83,11 @@ impl Gate {
         let verdict = match self.limits.mode {
             Mode::Off => Verdict::Admit,
             Mode::Observe => {
-                let verdict = self.verdict(now, &offer);
+                let verdict = self.verdict(now, &offer, queue);
                 self.note(payer, &verdict);
                 Verdict::Admit
             }
-            Mode::Enforce => self.verdict(now, &offer),
+            Mode::Enforce => self.verdict(now, &offer, queue),
         };
         match verdict {
             Verdict::Admit => Answer::Admitted(self.admit(now, &offer)),
@@ -96,13 +107,20 @@ impl Gate {
             offer.born = offer.born.min(now);
             offer.cost = offer.cost.max(1);
         }
-        let tried = offer.retry_of.and_then(|earlier| self.ids.get(&earlier.0));
-        if let Some(&at) = tried {
+        if let Some((born, deadline)) = offer.retry_of.and_then(|earlier| self.times_of(earlier)) {
             // A retry never makes its work younger.
-            offer.born = offer.born.min(self.slab[at].born);
-            offer.deadline = offer.deadline.min(self.slab[at].deadline);
+            offer.born = offer.born.min(born);
+            offer.deadline = offer.deadline.min(deadline);
         }
         offer
+    }
+
+    fn times_of(&self, offer: OfferId) -> Option<(Timestamp, Timestamp)> {
+        if let Some(at) = self.live(offer) {
+            return Some((self.slab[at].born, self.slab[at].deadline));
+        }
+        self.ids.get(&offer.0)?;
+        self.tombstones.find(offer).map(|ended| (ended.born, ended.deadline))
     }
 
     fn ownership(&self, offer: &Offer) -> Result<(), RefusalReason> {
@@ -120,7 +138,7 @@ impl Gate {
         }
     }
 
-    fn verdict(&mut self, now: Timestamp, offer: &Offer) -> Verdict {
+    fn verdict(&mut self, now: Timestamp, offer: &Offer, queue: u32) -> Verdict {
         if now > offer.deadline {
             return Verdict::Refuse(Expired);
         }
@@ -137,7 +155,11 @@ impl Gate {
         if !at_share && !self.must_wait(now, offer) {
             return Verdict::Admit;
         }
-        match self.room_to_wait(now, offer, at_share) {
+        self.reached = true;
+        if queue == 0 {
+            return Verdict::Refuse(Overloaded(self.why_no_wait(at_share)));
+        }
+        match self.room_to_wait(now, offer) {
             Ok(displaced) => Verdict::Queue(displaced),
             Err(reason) => Verdict::Refuse(reason),
         }
@@ -165,20 +187,16 @@ impl Gate {
             && self.lanes.next(&self.slab, now, room).is_some()
     }
 
-    /// Which of the waiting must go to make room for it; an error when there is none.
-    fn room_to_wait(
-        &self,
-        now: Timestamp,
-        offer: &Offer,
-        at_share: bool,
-    ) -> Result<Vec<u32>, RefusalReason> {
-        if self.limits.queue == 0 {
-            return Err(Overloaded(match (at_share, self.pressure) {
-                (true, _) => Overload::TenantShare,
-                (false, Pressure::Queue) => Overload::UpstreamPressure,
-                (false, Pressure::Open | Pressure::Refuse) => Overload::NoQueue,
-            }));
+    fn why_no_wait(&self, at_share: bool) -> Overload {
+        match (at_share, self.pressure) {
+            (true, _) => Overload::TenantShare,
+            (false, Pressure::Queue) => Overload::UpstreamPressure,
+            (false, Pressure::Open | Pressure::Refuse) => Overload::NoQueue,
         }
+    }
+
+    /// Which of the waiting must go to make room for it; an error when there is none.
+    fn room_to_wait(&self, now: Timestamp, offer: &Offer) -> Result<Vec<u32>, RefusalReason> {
         if now > self.waits_until(offer) {
             return Err(Expired);
         }
@@ -237,8 +255,8 @@ impl Gate {
         let newest = self.older_of_its_key(offer);
         let mut superseded: Vec<(u64, u32)> = self
             .slab
-            .kept()
-            .filter(|(_, record)| record.place == Place::Queued)
+            .live()
+            .filter(|(_, record)| record.state == State::Queued)
             .filter(|(at, record)| Some(*at) == newest || self.is_superseded(*at, record))
             .map(|(at, record)| (record.arrival, at))
             .collect();
@@ -274,7 +292,6 @@ impl Gate {
             let watermark = &mut self.owners[owner].watermark;
             *watermark = (*watermark).max(Some(offer.born));
         }
-        self.ledger.shift(payer, Standing::Offered, Standing::Offered);
         self.ledger.shift(payer, Standing::Offered, Standing::Refused(reason));
         Answer::Refused(self.refusal(reason))
     }
@@ -286,7 +303,7 @@ impl Gate {
     }
 
     fn admit(&mut self, now: Timestamp, offer: &Offer) -> Lease {
-        let at = self.keep(now, offer, Place::Active);
+        let at = self.keep(now, offer, State::Active);
         self.ledger.shift(self.payer_at(at), Standing::Offered, Standing::Active);
         self.start(now, at);
         Lease { stage: self.stage, offer: offer.id, slot: self.slab.key(at) }
@@ -306,11 +323,12 @@ impl Gate {
             };
             self.end_waiting(now, at, terminal, Some(wakes));
         }
-        let at = self.keep(now, offer, Place::Queued);
+        let at = self.keep(now, offer, State::Queued);
         self.ledger.shift(self.payer_at(at), Standing::Offered, Standing::Queued);
         self.slab[at].deadline = self.waits_until(offer);
         self.lanes.push(&mut self.slab, at);
-        self.deadlines.add(&mut self.slab, at);
+        let Record { deadline, arrival, .. } = self.slab[at];
+        self.deadlines.add(at, deadline, arrival);
         self.queued_bytes += offer.bytes;
         if let Some(key) = Self::key_of(&self.slab[at]) {
             self.keys.insert(key, at);
@@ -324,13 +342,13 @@ impl Gate {
     }
 
     /// Retains the offer: from here on it has an identity, an owner and an end to come.
-    fn keep(&mut self, now: Timestamp, offer: &Offer, place: Place) -> u32 {
+    fn keep(&mut self, now: Timestamp, offer: &Offer, state: State) -> u32 {
         self.arrivals += 1;
         let owner_at = self.owners.find(offer.owner).unwrap_or(NIL);
         let mut record = Record {
             epoch: 0,
             free: false,
-            place,
+            state,
             offer: offer.id,
             owner: offer.owner,
             tenant: offer.tenant,
@@ -343,19 +361,17 @@ impl Gate {
             arrival: self.arrivals,
             cancelled: None,
             supersedes: offer.supersedes,
+            provisional: false,
             extended: false,
             lane: 0,
             queue: Link::NONE,
             owned: Link::NONE,
             owner_at,
-            due: NIL,
         };
         if self.lanes.hold(now, &mut record) {
             debug_assert!(self.lanes.tenants_active() as usize >= TENANTS_MAX);
             self.ledger.anomalies.tenant_table_full += 1;
         }
-        let payer = Self::payer(&record);
-        self.ledger.shift(payer, Standing::Offered, Standing::Offered);
         let at = self.slab.keep(record);
         self.ids.insert(offer.id.0, at);
         if owner_at != NIL {

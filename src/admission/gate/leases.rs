@@ -1,7 +1,7 @@
 //! Taking back what was given: only on evidence, exactly once (A-113…A-123).
 
 use super::super::ledger::Standing;
-use super::super::records::{Found, NIL, Place, Record};
+use super::super::records::{Found, NIL, Record, State};
 use super::super::{
     Cancelled, Lease, OfferId, OwnerId, Release, Settled, Terminal, Ticket, Wake, mutant,
 };
@@ -60,21 +60,23 @@ impl Gate {
         wakes: &mut Vec<Wake>,
     ) -> Withdrawn {
         let now = self.clock(now);
+        // What was due before is expired, however late anybody comes to say so.
+        self.expire_due(now, wakes);
         let Found::At(at) = self.found(&ticket.slot, ticket.offer) else {
+            self.fill(now, wakes);
             return Withdrawn::Ended;
         };
-        match self.slab[at].place {
-            Place::Queued => {
+        match self.slab[at].state {
+            State::Queued => {
                 self.end_waiting(now, at, Terminal::Cancelled(why), None);
-                self.expire_due(now, wakes);
                 self.fill(now, wakes);
                 Withdrawn::Left
             }
-            Place::Active | Place::Quarantined(_) => {
+            State::Active | State::Quarantined(_) => {
                 self.revoke(at, why);
+                self.fill(now, wakes);
                 Withdrawn::Granted
             }
-            Place::Ended(_) => Withdrawn::Ended,
         }
     }
 
@@ -83,6 +85,19 @@ impl Gate {
     pub fn cancel(&mut self, now: Timestamp, lease: &Lease, why: Cancelled) {
         self.clock(now);
         if let Found::At(at) = self.found(&lease.slot, lease.offer) {
+            self.revoke(at, why);
+        }
+    }
+
+    /// As [`Gate::cancel`], by name: for what has no lease in hand.
+    pub(in crate::admission) fn cancel_named(
+        &mut self,
+        now: Timestamp,
+        offer: OfferId,
+        why: Cancelled,
+    ) {
+        self.clock(now);
+        if let Some(at) = self.live(offer) {
             self.revoke(at, why);
         }
     }
@@ -98,10 +113,7 @@ impl Gate {
         let now = self.clock(now);
         let settled = match self.found(&lease.slot, lease.offer) {
             Found::At(at) => self.settle_at(now, at, release),
-            Found::Forgotten | Found::NeverMade => {
-                self.ledger.second_release();
-                Settled::AlreadyReleased
-            }
+            Found::Ended | Found::NeverMade => self.released_before(),
         };
         self.expire_due(now, wakes);
         self.fill(now, wakes);
@@ -117,11 +129,11 @@ impl Gate {
         wakes: &mut Vec<Wake>,
     ) -> Option<Settled> {
         let now = self.clock(now);
-        let at = *self.ids.get(&offer.0)?;
-        let settled = match self.slab[at].place {
-            Place::Quarantined(_) => self.release(now, at, evidence, Terminal::Failed),
-            Place::Ended(_) => self.released_before(at),
-            Place::Queued | Place::Active => return None,
+        self.ids.get(&offer.0)?;
+        let settled = match self.live(offer).map(|at| (at, self.slab[at].state)) {
+            None => self.released_before(),
+            Some((at, State::Quarantined(_))) => self.release(now, at, evidence, Terminal::Failed),
+            Some((_, State::Queued | State::Active)) => return None,
         };
         self.expire_due(now, wakes);
         self.fill(now, wakes);
@@ -148,28 +160,25 @@ impl Gate {
         if generation <= current {
             return Err(NotNewer { current, got: generation });
         }
+        self.expire_due(now, wakes);
         self.owners[owner_at].generation = generation;
         self.owners[owner_at].watermark = None;
         let mut rotated = Rotated::default();
         let mut at = self.owners[owner_at].live.first;
         while at != NIL {
             let next = self.slab[at].owned.after;
-            match self.slab[at].place {
-                Place::Queued => {
+            match self.slab[at].state {
+                State::Queued => {
                     self.end_waiting(now, at, Terminal::Cancelled(why), None);
                     rotated.withdrawn += 1;
                 }
-                Place::Active | Place::Quarantined(_) => {
+                State::Active | State::Quarantined(_) => {
                     rotated.cancelled += u32::from(self.revoke(at, why));
                 }
-                Place::Ended(_) => {}
             }
             at = next;
         }
-        if rotated.withdrawn > 0 {
-            self.expire_due(now, wakes);
-            self.fill(now, wakes);
-        }
+        self.fill(now, wakes);
         Ok(rotated)
     }
 
@@ -179,26 +188,26 @@ impl Gate {
         let now = self.clock(now);
         let mut forgotten = Forgotten::default();
         let Some(owner_at) = self.owners.find(owner) else { return forgotten };
+        self.expire_due(now, wakes);
         let mut at = self.owners[owner_at].live.first;
         while at != NIL {
             let next = self.slab[at].owned.after;
-            match self.slab[at].place {
-                Place::Queued => {
+            match self.slab[at].state {
+                State::Queued => {
                     self.end_waiting(now, at, Terminal::Cancelled(Cancelled::HangUp), None);
                     forgotten.withdrawn += 1;
                 }
-                Place::Active => {
+                State::Active => {
                     self.ledger.anomalies.dropped += 1;
                     self.quarantine(now, at, Unknown::Dropped);
                     self.disown(at);
                     forgotten.unknown += 1;
                 }
-                Place::Quarantined(_) | Place::Ended(_) => self.disown(at),
+                State::Quarantined(_) => self.disown(at),
             }
             at = next;
         }
         self.owners.remove(owner_at);
-        self.expire_due(now, wakes);
         self.fill(now, wakes);
         forgotten
     }
@@ -219,27 +228,26 @@ impl Gate {
     /// True when this is news.
     fn revoke(&mut self, at: u32, why: Cancelled) -> bool {
         let record = &mut self.slab[at];
-        let holds = matches!(record.place, Place::Active | Place::Quarantined(_));
+        let holds = matches!(record.state, State::Active | State::Quarantined(_));
         if !holds || record.cancelled.is_some() {
             return false;
         }
         record.cancelled = Some(why);
-        self.cancelling += u32::from(record.place == Place::Active);
+        self.cancelling += u32::from(record.state == State::Active);
         true
     }
 
     fn settle_at(&mut self, now: Timestamp, at: u32, release: Release) -> Settled {
-        match (self.slab[at].place, release) {
-            (Place::Active | Place::Quarantined(_), Release::Completed(evidence)) => {
+        match (self.slab[at].state, release) {
+            (State::Active | State::Quarantined(_), Release::Completed(evidence)) => {
                 self.release(now, at, evidence, Terminal::Completed)
             }
-            (Place::Active | Place::Quarantined(_), Release::Failed(evidence)) => {
+            (State::Active | State::Quarantined(_), Release::Failed(evidence)) => {
                 self.release(now, at, evidence, Terminal::Failed)
             }
-            (Place::Active, Release::Unknown(cause)) => self.quarantine(now, at, cause),
-            (Place::Quarantined(_), Release::Unknown(_)) => Settled::Quarantined,
-            (Place::Ended(_), _) => self.released_before(at),
-            (Place::Queued, _) => {
+            (State::Active, Release::Unknown(cause)) => self.quarantine(now, at, cause),
+            (State::Quarantined(_), Release::Unknown(_)) => Settled::Quarantined,
+            (State::Queued, _) => {
                 debug_assert!(false, "a lease was made for {:?}, which waits", self.slab[at].offer);
                 self.ledger.anomalies.unknown_permit += 1;
                 Settled::AlreadyReleased
@@ -247,9 +255,9 @@ impl Gate {
         }
     }
 
-    fn released_before(&mut self, at: u32) -> Settled {
+    fn released_before(&mut self) -> Settled {
         if mutant::is("second_release_counted") {
-            self.active_units = self.active_units.saturating_sub(self.slab[at].cost);
+            self.active_units = self.active_units.saturating_sub(1);
         }
         self.ledger.second_release();
         Settled::AlreadyReleased
@@ -259,12 +267,12 @@ impl Gate {
     fn release(&mut self, now: Timestamp, at: u32, by: Evidence, ran: Terminal) -> Settled {
         self.ledger.released(by);
         let terminal = self.slab[at].cancelled.map_or(ran, Terminal::Cancelled);
-        let from = match self.slab[at].place {
-            Place::Quarantined(_) => {
+        let from = match self.slab[at].state {
+            State::Quarantined(_) => {
                 self.quarantined_units -= self.slab[at].cost;
                 Standing::Quarantined
             }
-            Place::Active | Place::Queued | Place::Ended(_) => {
+            State::Active | State::Queued => {
                 self.stop(now, at);
                 Standing::Active
             }
@@ -281,7 +289,7 @@ impl Gate {
         }
         self.stop(now, at);
         let record = &mut self.slab[at];
-        record.place = Place::Quarantined(cause);
+        record.state = State::Quarantined(cause);
         record.since = now;
         self.quarantined_units += record.cost;
         self.high.quarantined_units = self.high.quarantined_units.max(self.quarantined_units);
@@ -290,7 +298,8 @@ impl Gate {
         Settled::Quarantined
     }
 
-    fn stop(&mut self, now: Timestamp, at: u32) {
+    pub(super) fn stop(&mut self, now: Timestamp, at: u32) {
+        self.firm(at);
         let Record { lane, cost, cancelled, .. } = self.slab[at];
         self.lanes.stop(now, lane, cost);
         self.lanes.let_go(&self.slab[at]);

@@ -1,9 +1,11 @@
 //! Showing a gate: live counts, inventory, and the audit that holds it to its own account.
 
 use super::super::limits::Mode;
-use super::super::records::{Place, Record};
-use super::super::{Cancelled, Closed, OfferId, OwnerId};
+use super::super::records::{Record, State};
+use super::super::tombstones::Tombstone;
+use super::super::{Cancelled, Closed, OfferId, OwnerId, Terminal};
 use super::{Gate, Pressure};
+use crate::evidence::Unknown;
 use crate::id::{ClassId, TenantId};
 use crate::time::Timestamp;
 
@@ -22,6 +24,8 @@ pub struct Counts {
     pub active: u64,
     /// Units they hold.
     pub active_units: u32,
+    /// Of the leases that run, claims nobody has confirmed yet.
+    pub provisional: u32,
     /// Of the leases that run, those whose work has lost its authority.
     pub cleanup_pending: u32,
     /// Leases of which nothing is known.
@@ -65,6 +69,19 @@ pub struct HighWater {
     pub queued_bytes: u64,
 }
 
+/// Where a kept offer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Waits.
+    Queued,
+    /// Holds units.
+    Active,
+    /// Holds units of which nothing is known.
+    Quarantined(Unknown),
+    /// Over; remembered for late events.
+    Ended(Terminal),
+}
+
 /// One kept offer, as shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
@@ -97,9 +114,9 @@ impl Gate {
         let now = now.max(self.last);
         let account = self.ledger.total();
         let age = |since: Timestamp| now.since(since).as_millis() as u64;
-        let waiting = self.slab.kept().filter(|(_, r)| r.place == Place::Queued);
-        let cleaning = self.slab.kept();
-        let cleaning = cleaning.filter(|(_, r)| r.place == Place::Active && r.cancelled.is_some());
+        let waiting = self.slab.live().filter(|(_, r)| r.state == State::Queued);
+        let cleaning = self.slab.live();
+        let cleaning = cleaning.filter(|(_, r)| r.state == State::Active && r.cancelled.is_some());
         Counts {
             mode: self.limits.mode,
             configured: self.limits.slots.units(),
@@ -107,6 +124,7 @@ impl Gate {
             in_force: self.ceiling_in_force(),
             active: account.active,
             active_units: self.active_units,
+            provisional: self.provisional,
             cleanup_pending: self.cancelling,
             quarantined: account.quarantined,
             quarantined_units: self.quarantined_units,
@@ -126,7 +144,8 @@ impl Gate {
 
     /// Everything that is kept, in order of arrival.
     pub fn inventory(&self) -> Vec<Held> {
-        let mut held: Vec<Held> = self.slab.kept().map(|(_, record)| shown(record)).collect();
+        let live = self.slab.live().map(|(_, record)| shown(record));
+        let mut held: Vec<Held> = live.chain(self.tombstones.iter().map(buried)).collect();
         held.sort_unstable_by_key(|held| held.arrival);
         held
     }
@@ -143,9 +162,9 @@ impl Gate {
 
     fn waiting_where(&self, now: Timestamp, of: impl Fn(&Record) -> bool) -> Option<Waiting> {
         let now = now.max(self.last);
-        let queued = self.slab.kept().map(|(_, record)| record);
+        let queued = self.slab.live().map(|(_, record)| record);
         let ages = queued
-            .filter(|record| record.place == Place::Queued && of(record))
+            .filter(|record| record.state == State::Queued && of(record))
             .map(|record| now.since(record.born).as_millis() as u64);
         ages.fold(None, |so_far: Option<Waiting>, age| {
             let (queued, oldest) = so_far.map_or((0, 0), |w| (w.queued, w.oldest_ms));
@@ -157,21 +176,21 @@ impl Gate {
     /// that differs.
     pub fn audit(&self) -> Result<(), String> {
         let mut seen = Recount::default();
-        for (_, record) in self.slab.kept() {
+        for (_, record) in self.slab.live() {
             seen.count(record);
         }
         let account = self.ledger.total();
         let pairs = [
             ("queued", seen.queued, account.queued),
             ("waiting", seen.queued, self.lanes.waiting().into()),
-            ("deadlines", seen.queued, self.deadlines.len() as u64),
+            ("deadlines", seen.queued + seen.provisional, self.deadlines.len() as u64),
             ("active", seen.active, account.active),
             ("active units", seen.active_units, self.active_units.into()),
             ("cleanup pending", seen.cancelling, self.cancelling.into()),
+            ("provisional", seen.provisional, self.provisional.into()),
             ("quarantined", seen.quarantined, account.quarantined),
             ("quarantined units", seen.quarantined_units, self.quarantined_units.into()),
             ("queued bytes", seen.queued_bytes, self.queued_bytes),
-            ("tombstones", seen.ended, self.tombstones.len() as u64),
         ];
         for (what, recounted, running) in pairs {
             if recounted != running {
@@ -198,37 +217,53 @@ struct Recount {
     quarantined: u64,
     quarantined_units: u64,
     queued_bytes: u64,
-    ended: u64,
+    provisional: u64,
 }
 
 impl Recount {
     fn count(&mut self, record: &Record) {
-        match record.place {
-            Place::Queued => {
+        self.provisional += u64::from(record.provisional);
+        match record.state {
+            State::Queued => {
                 self.queued += 1;
                 self.queued_bytes += record.bytes;
             }
-            Place::Active => {
+            State::Active => {
                 self.active += 1;
                 self.active_units += u64::from(record.cost);
                 self.cancelling += u64::from(record.cancelled.is_some());
             }
-            Place::Quarantined(_) => {
+            State::Quarantined(_) => {
                 self.quarantined += 1;
                 self.quarantined_units += u64::from(record.cost);
             }
-            Place::Ended(_) => self.ended += 1,
         }
     }
 }
 
 fn shown(record: &Record) -> Held {
+    let place = match record.state {
+        State::Queued => Place::Queued,
+        State::Active => Place::Active,
+        State::Quarantined(cause) => Place::Quarantined(cause),
+    };
     Held {
         offer: record.offer,
         owner: record.owner,
-        place: record.place,
+        place,
         cancelled: record.cancelled,
         arrival: record.arrival,
         cost: record.cost,
+    }
+}
+
+fn buried(ended: &Tombstone) -> Held {
+    Held {
+        offer: ended.offer,
+        owner: ended.owner,
+        place: Place::Ended(ended.terminal),
+        cancelled: ended.cancelled,
+        arrival: ended.arrival,
+        cost: ended.cost,
     }
 }

@@ -31,10 +31,12 @@ pub(super) struct Playback {
     current: BTreeSet<String>,
     heard_samples: BTreeMap<String, u64>,
     sounding: Option<String>,
+    sounding_response: String,
 }
 
 #[derive(Debug)]
 struct Chunk {
+    response: String,
     item: String,
     samples: VecDeque<i16>,
 }
@@ -53,6 +55,7 @@ impl Playback {
         match self.waiting.back_mut() {
             Some(last) if last.item == item => last.samples.extend(samples),
             _ => self.waiting.push_back(Chunk {
+                response: response.to_owned(),
                 item: item.to_owned(),
                 samples: samples.iter().copied().collect(),
             }),
@@ -75,6 +78,7 @@ impl Playback {
             }
             *self.heard_samples.entry(chunk.item.clone()).or_default() += take as u64;
             self.sounding = Some(chunk.item.clone());
+            self.sounding_response.clone_from(&chunk.response);
             filled += take;
             if chunk.samples.is_empty() {
                 self.waiting.pop_front();
@@ -105,6 +109,11 @@ impl Playback {
         let interrupted = self.waiting.front().map(|chunk| chunk.item.clone());
         self.waiting.clear();
         interrupted.map(|item| Cut { played_ms: self.played_ms(&item), item })
+    }
+
+    /// The answer that sounds or sounded last.
+    pub(super) fn response(&self) -> &str {
+        &self.sounding_response
     }
 
     /// The item that sounds or sounded last, and how much of it was heard.

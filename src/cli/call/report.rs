@@ -78,6 +78,7 @@ fn row(f: &mut fmt::Formatter<'_>, number: usize, turn: &Turn) -> fmt::Result {
     for stage in &turn.stages {
         let verdict = match stage.reason.as_str() {
             "" => stage.disposition.clone(),
+            same if same == stage.disposition => stage.disposition.clone(),
             reason => format!("{}{{{reason}}}", stage.disposition),
         };
         let (wait, work) = (span(stage.wait_ms), span(stage.work_ms));

@@ -145,9 +145,9 @@ impl Story {
         self.by_response.insert(response, index);
     }
 
-    /// A non-silent frame of the agent was heard.
-    pub(super) fn agent_heard(&mut self, now: Duration) {
-        let turn = self.current();
+    /// A non-silent frame of an answer was heard.
+    pub(super) fn agent_heard(&mut self, now: Duration, response: &str) {
+        let turn = self.turn_of(response);
         if turn.first_audio_ms.is_none() {
             turn.first_audio_ms = turn.end_of_speech.map(|end| ms(now.saturating_sub(end)));
         }
@@ -196,8 +196,7 @@ impl Story {
         let refused = note.is_refusal().then(|| note.verdict());
         let stages = match (known, note.gate.as_str()) {
             (Some(index), _) => &mut self.turns[index].stages,
-            // An utterance's recognition is offered before its turn is born.
-            (None, "recognition") if !self.recognition_is_open() => &mut self.uncommitted,
+            (None, "recognition") => self.stages_of_recognition(&note.disposition),
             (None, _) => &mut self.current().stages,
         };
         note_decision(stages, now, note);
@@ -305,19 +304,27 @@ impl Story {
         self.turns.iter_mut().rev().find_map(|turn| turn.stops.last_mut())
     }
 
-    /// The last turn's recognition was admitted and has not ended.
-    fn recognition_is_open(&self) -> bool {
-        self.uncommitted.is_empty()
-            && self.turns.last().is_some_and(|turn| {
-                turn.stages.iter().any(|stage| stage.gate == "recognition" && !stage.over)
-            })
+    /// An utterance's recognition is offered before its turn is born and ends after that.
+    fn stages_of_recognition(&mut self, disposition: &str) -> &mut Vec<Stage> {
+        let begins = matches!(disposition, "queued" | "admitted");
+        match self.turns.iter().rposition(|turn| turn.stages.iter().any(is_open_recognition)) {
+            Some(index) if !begins && !self.uncommitted.iter().any(is_open_recognition) => {
+                &mut self.turns[index].stages
+            }
+            _ => &mut self.uncommitted,
+        }
     }
 }
 
+fn is_open_recognition(stage: &Stage) -> bool {
+    stage.gate == "recognition" && !stage.over
+}
+
 fn note_decision(stages: &mut Vec<Stage>, now: Duration, note: Admission) {
-    let open = stages.iter().rposition(|stage| {
-        stage.gate == note.gate && stage.generation == note.generation && !stage.over
-    });
+    // An utterance belongs to the call, whatever the generation.
+    let same = |stage: &Stage| stage.gate == "recognition" || stage.generation == note.generation;
+    let open =
+        stages.iter().rposition(|stage| stage.gate == note.gate && same(stage) && !stage.over);
     let index = open.unwrap_or_else(|| {
         stages.push(Stage {
             gate: note.gate,

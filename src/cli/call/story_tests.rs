@@ -27,7 +27,7 @@ fn waits_and_work_are_told_apart_per_stage() {
     story.admission(at(1_410), note("model", "queued", Some("turn-1")));
     story.admission(at(1_660), note("model", "admitted", Some("turn-1")));
     story.response_created("resp_1".into());
-    story.agent_heard(at(2_000));
+    story.agent_heard(at(2_000), "resp_1");
     story.admission(at(2_100), note("model", "completed", Some("turn-1")));
     let turns = story.into_turns();
     assert_eq!(turns.len(), 1);
@@ -71,6 +71,26 @@ fn a_back_channel_resumes_and_clears_nothing() {
     let turns = story.into_turns();
     assert_eq!(turns[0].stops.len(), 1);
     assert!(turns[0].stops[0].resumed && turns[0].stops[0].clear_ms.is_none());
+}
+
+#[test]
+fn recognition_belongs_to_the_turn_its_words_begin() {
+    let mut story = Story::default();
+    story.committed("item_1".into());
+    story.turn_state("1".into(), "committed".into());
+    story.admission(at(100), note("model", "admitted", Some("1")));
+    // The caller interrupts: the utterance is offered under the old generation and ends in a new.
+    story.admission(at(1_000), note("recognition", "admitted", None));
+    story.committed("item_2".into());
+    let ended = Admission { generation: "3".into(), ..note("recognition", "completed", None) };
+    story.admission(at(1_800), ended);
+    let turns = story.into_turns();
+    let gates = |turn: &Turn| turn.stages.iter().map(|s| s.gate.clone()).collect::<Vec<_>>();
+    assert_eq!(
+        (gates(&turns[0]), gates(&turns[1])),
+        (vec!["model".into()], vec!["recognition".into()])
+    );
+    assert_eq!(turns[1].stages[0].work_ms, Some(800));
 }
 
 #[test]

@@ -101,7 +101,7 @@ impl Talk {
             if level_dbfs(&heard) > AUDIBLE_DBFS {
                 self.agent_spoke = true;
                 self.mouth.agent_became_audible(now);
-                self.story.agent_heard(now);
+                self.story.agent_heard(now, self.playback.response());
             }
         }
         self.recording.extend_from_slice(&heard);

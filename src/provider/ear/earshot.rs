@@ -1,5 +1,5 @@
-//! earshot: a small detector in pure Rust, for machines without ONNX Runtime. It takes most music and
-//! tones for speech, which Silero does not.
+//! earshot: a small detector in pure Rust, for machines without ONNX Runtime. It takes most music
+//! and tones for speech, which Silero does not.
 
 use std::sync::Arc;
 
@@ -7,8 +7,11 @@ use super::{Detector, Listening};
 use crate::provider::{BuildError, Entry, Surroundings, table};
 
 /// Its line in the table.
-pub const ENTRY: Entry<dyn Detector> =
-    Entry { name: "earshot", about: "small detector inside the program; hears music as speech", build };
+pub const ENTRY: Entry<dyn Detector> = Entry {
+    name: "earshot",
+    about: "small detector inside the program; hears music as speech",
+    build,
+};
 
 /// Samples it wants at a time: 16 ms.
 const WINDOW: usize = 256;

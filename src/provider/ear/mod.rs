@@ -1,5 +1,5 @@
-//! Ears: samples to probabilities. Speech detectors run inside a call's own task; end-of-turn models
-//! are asked once a pause.
+//! Ears: samples to probabilities. Speech detectors run inside a call's own task; end-of-turn
+//! models are asked once a pause.
 
 use std::sync::Arc;
 
@@ -11,6 +11,8 @@ pub mod smart_turn;
 
 /// Every speech detector there is.
 pub static DETECTORS: &[Entry<dyn Detector>] = &[silero::ENTRY, earshot::ENTRY];
+/// What `vad.detector` says for no detection: clients take turns by themselves.
+pub const OFF: &str = "off";
 /// Every end-of-turn model there is.
 pub static END_OF_TURN: &[Entry<dyn EndOfTurn>] = &[smart_turn::ENTRY];
 
@@ -32,8 +34,8 @@ pub trait Listening: Send {
 
 /// An end-of-turn model.
 pub trait EndOfTurn: Send + Sync {
-    /// The probability, 0 to 1, that the caller has finished, from the last 8 s of 16 kHz sound. Blocks
-    /// (about 30 ms): run it on a blocking thread.
+    /// The probability, 0 to 1, that the caller has finished, from the last 8 s of 16 kHz sound.
+    /// Blocks (about 30 ms): run it on a blocking thread.
     fn finished(&self, sound: &[i16]) -> f32;
 }
 

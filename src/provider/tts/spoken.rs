@@ -1,18 +1,18 @@
 //! Text as it can be spoken: without what only eyes or markup readers need, cut into clauses.
 //!
-//! Everything that is taken out is replaced by as many spaces as it had bytes, so that a place in the
-//! clean text is the same place in the phrase it came from.
+//! Everything that is taken out is replaced by as many spaces as it had bytes, so that a place in
+//! the clean text is the same place in the phrase it came from.
 
 use std::ops::Range;
 
 /// Longest clause, in bytes; longer ones are cut at a space.
 const CLAUSE_MAX: usize = 240;
-/// A comma cuts only after this much, in bytes, and before as much: very short clauses sound chopped.
+/// A comma cuts only after this much, in bytes, and before as much: very short clauses sound
+/// chopped.
 const CLAUSE_MIN: usize = 12;
 /// Words whose full stop ends no sentence.
-const ABBREVIATIONS: [&str; 14] = [
-    "mr", "mrs", "ms", "dr", "st", "prof", "jr", "sr", "vs", "etc", "no", "e.g", "i.e", "approx",
-];
+const ABBREVIATIONS: [&str; 14] =
+    ["mr", "mrs", "ms", "dr", "st", "prof", "jr", "sr", "vs", "etc", "no", "e.g", "i.e", "approx"];
 
 /// A stretch of text that is spoken in one go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,14 +69,17 @@ fn tag_length(text: &str) -> usize {
 /// Length of an XML entity at the start, or 0.
 fn entity_length(text: &str) -> usize {
     match text.find(';') {
-        Some(end @ 2..=8) if text[1..end].chars().all(|c| c.is_ascii_alphanumeric() || c == '#') => {
+        Some(end @ 2..=8)
+            if text[1..end].chars().all(|c| c.is_ascii_alphanumeric() || c == '#') =>
+        {
             end + 1
         }
         _ => 0,
     }
 }
 
-/// A sign that touches a word or its own kind marks emphasis; one that stands alone is a word ("press *").
+/// A sign that touches a word or its own kind marks emphasis; one that stands alone is a word
+/// ("press *").
 fn is_emphasis(before: &str, sign: char, after: &str) -> bool {
     let touches = |c: char| c.is_alphanumeric() || c == sign;
     after.starts_with(touches) || before.ends_with(touches)
@@ -93,7 +96,8 @@ fn unspeakable(c: char) -> bool {
         || matches!(c,
             '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
             | '\u{2300}'..='\u{23ff}' | '\u{2500}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}'
-            | '\u{e000}'..='\u{f8ff}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff0}'..='\u{ffff}'
+            | '\u{e000}'..='\u{f8ff}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{fff0}'..='\u{ffff}'
             | '\u{1f000}'..='\u{1faff}' | '\u{e0000}'..='\u{10ffff}')
 }
 
@@ -226,22 +230,41 @@ mod tests {
 
     #[test]
     fn what_cannot_be_spoken_becomes_spaces_and_places_stay() {
-        let text = "Say <break time=\"9s\"/>[[h@loU]] **hi** \u{1f600}\u{7} to a_b &amp; you\u{200b}.";
+        let text =
+            "Say <break time=\"9s\"/>[[h@loU]] **hi** \u{1f600}\u{7} to a_b &amp; you\u{200b}.";
         let clean = clean(text);
         assert_eq!(clean.len(), text.len());
-        assert_eq!(clean.split_whitespace().collect::<Vec<_>>().join(" "), "Say h@loU hi to a b you .");
+        assert_eq!(
+            clean.split_whitespace().collect::<Vec<_>>().join(" "),
+            "Say h@loU hi to a b you ."
+        );
         assert_eq!(clean.find("hi"), text.find("hi"));
     }
 
     #[test]
     fn comparison_signs_and_a_star_on_its_own_are_words() {
-        assert_eq!(clean("3 < 5 > 2, press * or # now & then"), "3 < 5 > 2, press * or # now & then");
+        assert_eq!(
+            clean("3 < 5 > 2, press * or # now & then"),
+            "3 < 5 > 2, press * or # now & then"
+        );
         assert_eq!(clean("# Title").trim(), "Title");
     }
 
     #[test]
     fn nothing_panics_on_odd_text() {
-        for text in ["<", "<a", "&", "&#", "*", "[[", "\u{e9}.", "\u{2026}", "a\u{301}, b", "\n\n", "&\u{e9}bc;"] {
+        for text in [
+            "<",
+            "<a",
+            "&",
+            "&#",
+            "*",
+            "[[",
+            "\u{e9}.",
+            "\u{2026}",
+            "a\u{301}, b",
+            "\n\n",
+            "&\u{e9}bc;",
+        ] {
             let clean = clean(text);
             assert_eq!(clean.len(), text.len(), "{text:?}");
             let _ = clauses(&clean);

@@ -100,14 +100,14 @@ impl Answer {
         self.outputs.iter().any(|output| output.item == *item)
     }
 
-    /// Opens a message and its one content part.
+    /// Opens a message and its one content part; always `true`.
     pub fn message_started(
         &mut self,
         item: ItemId,
         after: Option<ItemId>,
         modality: Modality,
         outbox: &mut Outbox,
-    ) {
+    ) -> bool {
         let object = ItemObject::begun(item.as_str());
         let index = self.outputs.len();
         self.tell_item_added(&object, after.as_ref(), outbox);
@@ -115,6 +115,7 @@ impl Answer {
             .field("part", &Part::of(modality, ""))
             .queue();
         self.outputs.push(Output { item, after, modality, text: String::new(), done: None });
+        true
     }
 
     /// More words. `false`: there is no such open message.
@@ -183,14 +184,14 @@ impl Answer {
         true
     }
 
-    /// A whole function call.
+    /// A whole function call; always `true`.
     pub fn function_called(
         &mut self,
         item: ItemId,
         after: Option<ItemId>,
         call: ToolCall,
         outbox: &mut Outbox,
-    ) {
+    ) -> bool {
         let index = self.outputs.len();
         let begun = status_word(ItemStatus::InProgress);
         let object = ItemObject::function_call(item.as_str(), begun, &call);
@@ -210,6 +211,7 @@ impl Answer {
         let body = ItemBody::FunctionCall(call);
         let whole = Item { id: item, body, status: ItemStatus::Completed };
         self.tell_item_done(index, &whole, outbox);
+        true
     }
 
     /// Closes what is open and says how it ended. Nothing of this answer may follow.
@@ -252,7 +254,8 @@ impl Answer {
     }
 
     fn tell_item_done(&mut self, index: usize, item: &Item, outbox: &mut Outbox) {
-        // An item holds texts only, so it is always JSON; an empty object would be seen by any client.
+        // An item holds texts only, so it is always JSON; an empty object would be seen by any
+        // client.
         let Ok(raw) = to_raw_value(&ItemObject::of(item)) else { return };
         if !self.out_of_band {
             outbox

@@ -114,7 +114,7 @@ impl SoundIn {
                 format!("'audio' must be base64, but is not: {}.", fault.trim_end_matches('.'));
             Wrong::at("invalid_value", "audio", message)
         })?;
-        if self.format == Format::Pcm && self.bytes.len() % 2 != 0 {
+        if self.format == Format::Pcm && !self.bytes.len().is_multiple_of(2) {
             let message = format!(
                 "'audio' must hold whole 16-bit samples, but has {} bytes, an odd number.",
                 self.bytes.len()

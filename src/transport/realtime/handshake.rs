@@ -36,8 +36,8 @@ pub fn api_key<'a>(authorization: Option<&'a str>, offered: &[&'a str]) -> Optio
 /// The body of a 401: before the upgrade, as JSON. It never repeats the key.
 pub fn unauthorized_body(key_was_shown: bool) -> serde_json::Value {
     let message = if key_was_shown {
-        "Incorrect API key provided. Use one of the keys in the server's keys file, or an ephemeral \
-         key that has not expired."
+        "Incorrect API key provided. Use one of the keys in the server's keys file, or an \
+         ephemeral key that has not expired."
     } else {
         "You didn't provide an API key. Send it as 'Authorization: Bearer KEY', or from a browser \
          as the subprotocol 'openai-insecure-api-key.KEY'."

@@ -74,8 +74,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 }
 
 impl Protocol {
-    /// Takes one message from the client: what the call has to know goes to `out`, what the client is
-    /// answered at once to `replies`. Whatever is wrong gets one `error` and changes nothing.
+    /// Takes one message from the client: what the call has to know goes to `out`, what the client
+    /// is answered at once to `replies`. Whatever is wrong gets one `error` and changes nothing.
     pub fn hear(&mut self, text: &str, out: &mut Vec<FromCaller>, replies: &mut Outbox) {
         // All that this does not understand goes to the thorough reader, which knows what is wrong.
         if let Ok(Glance { r#type, audio: Some(audio), event_id }) = serde_json::from_str(text)
@@ -141,7 +141,8 @@ impl Protocol {
             "conversation.item.truncate" => out.push(truncation(&fields, tag)?),
             "response.create" => out.push(self.answer_wanted(&fields, tag)?),
             "response.cancel" => out.push(self.cancellation(&fields, tag)?),
-            // Over WebSocket the client holds the sound that was sent: there is nothing to clear here.
+            // Over WebSocket the client holds the sound that was sent: there is nothing to clear
+            // here.
             "output_audio_buffer.clear" => {}
             "floorkeeper.heard" => {
                 let played = fields.whole("played_ms", 0, PLAYED_MAX_MS)?;

@@ -18,13 +18,16 @@ use crate::transport::{Leg, LegLost};
 /// message, since a session's settings are shown whole.
 const QUEUE_MAX_BYTES: usize = 256 * 1024;
 
+/// Room that is kept for what one message says to the call.
+const HEARD_KEPT: usize = 16;
+
 /// The Realtime events over a stream of WebSocket messages (axum's `WebSocket`, in the server).
 ///
 /// *Heard* is what was sent, by the call's own paced clock, corrected by the client's
 /// `conversation.item.truncate` or `floorkeeper.heard`: over WebSocket nobody else knows.
 ///
-/// The server bounds messages and the socket's own write buffer; that buffer has to take the largest
-/// event (the largest message and some room), the bound on what waits is kept here.
+/// The server bounds messages and the socket's own write buffer; that buffer has to take the
+/// largest event (the largest message and some room), the bound on what waits is kept here.
 #[derive(Debug)]
 pub struct RealtimeLeg<S> {
     socket: S,
@@ -143,8 +146,12 @@ where
             if let Some(what) = self.heard.pop_front() {
                 return Poll::Ready(what);
             }
+            // After a message of minutes of sound these are large, and may never be so again.
+            self.heard.shrink_to(HEARD_KEPT);
+            self.fresh.shrink_to(HEARD_KEPT);
             if let State::Gone(how) = self.state {
-                // One try for the close frame or the pong; whoever waits for it waits in poll_flush.
+                // One try for the close frame or the pong; whoever waits for it waits in
+                // poll_flush.
                 let _ = self.poll_write(cx);
                 return Poll::Ready(FromCaller::Gone { how });
             }
@@ -157,7 +164,9 @@ where
                 }
             }
             // What the client is answered at once goes out at once, whatever the call does next.
-            if let Poll::Ready(Err(fault)) = self.poll_write(cx) {
+            if let Poll::Ready(Err(fault)) = self.poll_write(cx)
+                && !matches!(self.state, State::Gone(_))
+            {
                 self.fail(fault);
             }
         }

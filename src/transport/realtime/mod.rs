@@ -1,8 +1,8 @@
 //! The Realtime event protocol over WebSocket.
 //!
-//! [`Protocol`] is the session's protocol as a pure machine: client events in, server events out, in
-//! the order that the protocol promises. [`RealtimeLeg`] runs it over a WebSocket. [`handshake`] and
-//! [`secrets`] are what comes before: which subprotocol, whose key, and keys for browsers.
+//! [`Protocol`] is the session's protocol as a pure machine: client events in, server events out,
+//! in the order that the protocol promises. [`RealtimeLeg`] runs it over a WebSocket. [`handshake`]
+//! and [`secrets`] are what comes before: which subprotocol, whose key, and keys for browsers.
 //!
 //! A new client event is one line in `hear.rs`; a new server event one arm in `say.rs`; a new
 //! setting a field in `session.rs` and its merge in `update.rs`.

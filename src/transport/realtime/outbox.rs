@@ -91,7 +91,8 @@ impl EventWriter<'_> {
     /// Adds a field. The key must need no escape.
     pub fn field<T: Serialize + ?Sized>(mut self, key: &'static str, value: &T) -> Self {
         self.key(key);
-        // Writing into memory cannot fail, and none of our values has a map with keys that are no text.
+        // Writing into memory cannot fail, and none of our values has a map with keys that are no
+        // text.
         let written = serde_json::to_writer((&mut self.outbox.arena).writer(), value);
         debug_assert!(written.is_ok(), "an event's field is always JSON: {written:?}");
         self
@@ -123,6 +124,10 @@ impl EventWriter<'_> {
     pub fn queue(mut self) {
         self.put(b"}");
         let frame = self.outbox.arena.split().freeze();
+        if frame.len() > ARENA_BYTES {
+            // Its buffer was made for it alone and would be kept for the smaller ones that follow.
+            self.outbox.arena = BytesMut::with_capacity(ARENA_BYTES);
+        }
         self.outbox.queued_bytes += frame.len();
         self.outbox.frames.push_back(frame);
     }

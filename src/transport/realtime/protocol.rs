@@ -11,8 +11,8 @@ use crate::leg::{FromCaller, Settings, Tag};
 
 /// One session: what its client says becomes [`FromCaller`], what the call says becomes events.
 ///
-/// Feed it [`hear`](Protocol::hear) and [`say`](Protocol::say) in the order things happen and send the
-/// outbox in its order: the order of events is part of the protocol (T12).
+/// Feed it [`hear`](Protocol::hear) and [`say`](Protocol::say) in the order things happen and send
+/// the outbox in its order: the order of events is part of the protocol (T12).
 #[derive(Debug)]
 pub struct Protocol {
     pub(super) defaults: Defaults,

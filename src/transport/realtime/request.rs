@@ -10,7 +10,8 @@ use super::update::{parse_max_tokens, parse_modalities, parse_voice};
 use super::wrong::Wrong;
 use crate::leg::ResponseRequest;
 
-/// Reads the `response` object; `output_format` is the session's.
+/// Reads the `response` object; `output_format` is the session's. Its `tools` are exactly those of
+/// this answer: the agent's own are not added to them, and a client runs all of them.
 pub(super) fn parse_request(
     fields: &Fields<'_>,
     output_format: Format,

@@ -22,9 +22,9 @@ pub struct Defaults {
     pub instructions: String,
     /// The name of the agent's own voice.
     pub voice: String,
-    /// The agent's own tools, which run here. They are not shown to the client (who would think that
-    /// it has to run them), and a client's `tools` do not take them away; a client's tool of the
-    /// same name comes first.
+    /// The agent's own tools, which run here. They are not shown to the client (who would think
+    /// that it has to run them), and a client's `tools` do not take them away; a client's tool of
+    /// the same name comes first.
     pub tools: Vec<ToolSpec>,
     /// Who decides that the caller's turn has ended.
     pub turn_detection: TurnDetection,

@@ -14,7 +14,8 @@ const HEADS: usize = 8;
 const HEAD_SIZE: usize = 36;
 const BEGIN: i64 = 1;
 const END: i64 = 2;
-/// The encoder needs this much sound to give anything: 0.25 s; shorter sound is followed by silence.
+/// The encoder needs this much sound to give anything: 0.25 s; shorter sound is followed by
+/// silence.
 const SAMPLES_MIN: usize = 4_000;
 /// People do not speak faster.
 const TOKENS_PER_S: f32 = 6.5;
@@ -48,7 +49,8 @@ impl Graphs {
         Ok(Graphs { encoder: open("encoder.ort")?, decoder: open("decoder.ort")? })
     }
 
-    /// Writes down what is said in this sound (16 kHz, -1 to 1). Blocks for about 1 % of its length.
+    /// Writes down what is said in this sound (16 kHz, -1 to 1). Blocks for about 1 % of its
+    /// length.
     pub(super) fn write_down(&mut self, mut sound: Vec<f32>) -> ort::Result<Written> {
         if sound.len() < SAMPLES_MIN {
             sound.resize(SAMPLES_MIN, 0.0);
@@ -134,7 +136,8 @@ impl Decoding<'_> {
             let (layer, part) = (at / 2, PARTS[at % 2]);
             next.of_words.push(taken(&mut outputs, &format!("present.{layer}.decoder.{part}"))?);
             if first {
-                next.of_sound.push(taken(&mut outputs, &format!("present.{layer}.encoder.{part}"))?);
+                next.of_sound
+                    .push(taken(&mut outputs, &format!("present.{layer}.encoder.{part}"))?);
             }
         }
         let (_, logits) = outputs["logits"].try_extract_tensor::<f32>()?;

@@ -1,5 +1,5 @@
-//! Keeps what Moonshine invents out of the transcript: it writes something for any sound, and what it
-//! writes for noise looks like speech.
+//! Keeps what Moonshine invents out of the transcript: it writes something for any sound, and what
+//! it writes for noise looks like speech.
 
 /// A sample counts as speech when its window does; of these a segment needs this many: 200 ms.
 const SPEECH_MIN: usize = 3_200;
@@ -89,7 +89,10 @@ mod tests {
         let looping = [7, 8, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4];
         assert_eq!(without_loop(&looping), &[7, 8, 1, 2, 3, 4]);
         // Cut off in the middle of a round, the pattern is found all the same.
-        assert_eq!(without_loop(&looping[..17]), &[7, 8, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3]);
+        assert_eq!(
+            without_loop(&looping[..17]),
+            &[7, 8, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3]
+        );
         assert_eq!(without_loop(&[5; 40]), &[5]);
     }
 

@@ -1,9 +1,9 @@
 //! Moonshine tiny-en on this machine: English, 20 to 90 ms an utterance on one thread.
 //!
-//! Cancel evidence: `drain`. A decode cannot be interrupted, so a cancel lets the one in progress run
-//! out (at most some 100 ms, nothing is reported of it) and starts no other. `completed` then proves
-//! that no worker of ours is busy with this utterance any more, because it is told only after the
-//! worker was given back; `never_started` that none ever was.
+//! Cancel evidence: `drain`. A decode cannot be interrupted, so a cancel lets the one in progress
+//! run out (at most some 100 ms, nothing is reported of it) and starts no other. `completed` then
+//! proves that no worker of ours is busy with this utterance any more, because it is told only
+//! after the worker was given back; `never_started` that none ever was.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use self::utterance::Utterance;
 use super::{Asr, AsrInput, AsrOptions, AsrSignal};
 use crate::evidence::Evidence;
 use crate::fault::Fault;
+use crate::provider::ear::SharedDetector;
 use crate::provider::ear::earshot::Earshot;
 use crate::provider::ear::silero::Silero;
-use crate::provider::ear::SharedDetector;
 use crate::provider::models::{self, MOONSHINE};
 use crate::provider::{BuildError, Cancel, Ended, Entry, Run, Surroundings, table};
 
@@ -66,10 +66,8 @@ impl Moonshine {
     /// Loads the model from the store, this many times.
     pub fn open(around: &Surroundings, sessions: usize) -> Result<Moonshine, BuildError> {
         let path = models::locate(&around.models_dir, &MOONSHINE, "tokenizer.bin")?;
-        let missing = |detail: String| BuildError::Missing {
-            what: path.display().to_string(),
-            detail,
-        };
+        let missing =
+            |detail: String| BuildError::Missing { what: path.display().to_string(), detail };
         let file = std::fs::read(&path).map_err(|error| missing(error.to_string()))?;
         let vocabulary = Vocabulary::read(&file).ok_or_else(|| missing("it is cut off".into()))?;
         let graphs = (0..sessions)

@@ -9,8 +9,8 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Reads the file: each token is its length (one byte, or two from 128 on, low seven bits first) and
-    /// its bytes. `None` when the file ends in the middle of one.
+    /// Reads the file: each token is its length (one byte, or two from 128 on, low seven bits
+    /// first) and its bytes. `None` when the file ends in the middle of one.
     pub(super) fn read(mut file: &[u8]) -> Option<Vocabulary> {
         let mut tokens = Vec::new();
         while let Some((&first, mut rest)) = file.split_first() {
@@ -32,7 +32,8 @@ impl Vocabulary {
     pub(super) fn text(&self, numbers: &[i64]) -> String {
         let mut bytes = Vec::new();
         for number in numbers {
-            let Some(token) = usize::try_from(*number).ok().and_then(|at| self.tokens.get(at)) else {
+            let Some(token) = usize::try_from(*number).ok().and_then(|at| self.tokens.get(at))
+            else {
                 continue;
             };
             match (token.strip_prefix(b"<0x"), token.first(), token.last()) {

@@ -146,7 +146,9 @@ impl Utterance {
     fn hear(&mut self, sound: &[i16]) {
         self.sound.extend_from_slice(sound);
         let window = self.ear.window();
-        while let Some(heard) = self.sound.get(self.speech.len() * window..).filter(|s| s.len() >= window) {
+        while let Some(heard) =
+            self.sound.get(self.speech.len() * window..).filter(|s| s.len() >= window)
+        {
             let speech = self.ear.hear(&heard[..window]) > 0.5;
             self.speech.push(speech);
         }
@@ -316,7 +318,8 @@ impl Drop for Borrowed<'_> {
 }
 
 impl Moonshine {
-    /// Writes down a stretch of sound with a copy of the model that is idle; the caller holds a permit.
+    /// Writes down a stretch of sound with a copy of the model that is idle; the caller holds a
+    /// permit.
     fn write_down(&self, sound: Vec<f32>, heard: Heard) -> Result<Piece, String> {
         if !heard.may_hold_words() {
             return Ok(Piece::default());

@@ -42,7 +42,8 @@ impl LogMel {
         LogMel { fft: RealFftPlanner::new().plan_fft_forward(WINDOW), hann, bands: bands() }
     }
 
-    /// The spectrum of the last 8 s, `[MELS, FRAMES]` row by row; shorter sound has silence before it.
+    /// The spectrum of the last 8 s, `[MELS, FRAMES]` row by row; shorter sound has silence before
+    /// it.
     pub(super) fn of(&self, sound: &[i16]) -> Vec<f32> {
         let padded = padded(sound);
         let mut windowed = self.fft.make_input_vec();
@@ -58,8 +59,11 @@ impl LogMel {
             let _ = self.fft.process_with_scratch(&mut windowed, &mut spectrum, &mut scratch);
             for (mel, band) in self.bands.iter().enumerate() {
                 let bins = &spectrum[band.first..band.first + band.weights.len()];
-                let power: f32 =
-                    bins.iter().zip(&band.weights).map(|(bin, weight)| bin.norm_sqr() * weight).sum();
+                let power: f32 = bins
+                    .iter()
+                    .zip(&band.weights)
+                    .map(|(bin, weight)| bin.norm_sqr() * weight)
+                    .sum();
                 features[mel * FRAMES + frame] = power.max(POWER_FLOOR as f32).log10();
             }
         }
@@ -71,7 +75,8 @@ impl LogMel {
     }
 }
 
-/// 8 s of sound with mean 0 and variance 1, silence in front of what is shorter, mirrored at both ends.
+/// 8 s of sound with mean 0 and variance 1, silence in front of what is shorter, mirrored at both
+/// ends.
 fn padded(sound: &[i16]) -> Vec<f32> {
     let sound = &sound[sound.len().saturating_sub(SAMPLES)..];
     let scale = |sample: &i16| f64::from(*sample) / 32_768.0;

@@ -1,7 +1,7 @@
 //! Smart Turn v3.2 through ONNX Runtime: has the caller finished, judged by how it sounded?
 //!
-//! About 30 ms on one thread. Good at "uh" and "of, um" before a pause, fooled by synthetic voices: it
-//! adjusts how long silence is waited for and is never a veto without limit.
+//! About 30 ms on one thread. Good at "uh" and "of, um" before a pause, fooled by synthetic voices:
+//! it adjusts how long silence is waited for and is never a veto without limit.
 
 use std::sync::Arc;
 

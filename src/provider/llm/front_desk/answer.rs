@@ -3,8 +3,9 @@
 use super::desk::{Desk, PENDING, Reply, Standing};
 use super::form::Action;
 use super::intents::{Intent, intent, no, yes};
+use super::name::bare_name;
 use super::say::{self, Spoken};
-use super::slots::{Ask, Slots, bare_name};
+use super::slots::{Ask, Slots};
 use super::words::Words;
 
 impl Desk<'_> {
@@ -27,7 +28,7 @@ impl Desk<'_> {
                 return self.fill(words, &slots, asked);
             }
         }
-        if let Some(reply) = meant.and_then(|meant| self.control(meant, &slots)) {
+        if let Some(reply) = meant.and_then(|meant| self.control(meant, words, &slots)) {
             return reply;
         }
         if let Some(spoken) = meant.and_then(|meant| self.tell_about(meant)) {
@@ -48,6 +49,9 @@ impl Desk<'_> {
             }
             return Spoken::plain("All right. Just tell me if you need anything.").into();
         }
+        if let (Some(name), None) = (slots.name, &self.form) {
+            return Spoken::plain(format!("Hello, {name}. How can I help?")).into();
+        }
         self.not_understood(misses)
     }
 
@@ -65,6 +69,7 @@ impl Desk<'_> {
         slots: &Slots,
         meant: Option<Intent>,
     ) -> Option<Reply> {
+        const PARTS: &[&str] = &["day", "date", "time", "name", "people", "party"];
         let asked = asked?;
         let action = self.form.as_ref().map(|form| form.action);
         let does_it = match action {
@@ -78,6 +83,9 @@ impl Desk<'_> {
         let no = no(words) && slots.is_empty() && (plain || meant == Some(Intent::Sorry));
         match (asked, yes, no) {
             (Ask::Confirm, true, _) => self.confirmed(),
+            (Ask::Confirm, _, true) if words.says_any(PARTS) => {
+                Some(self.fill(words, slots, Some(Ask::Change)))
+            }
             (Ask::Confirm, _, true) => {
                 let change = "All right, I have not done it. What should I change?";
                 self.form.is_some().then(|| Spoken::asking(change, Ask::Change).into())
@@ -98,7 +106,7 @@ impl Desk<'_> {
     }
 
     /// Words that steer the conversation itself.
-    fn control(&mut self, meant: Intent, slots: &Slots) -> Option<Reply> {
+    fn control(&mut self, meant: Intent, words: &Words, slots: &Slots) -> Option<Reply> {
         match meant {
             Intent::Wait if slots.is_empty() => Some(Spoken::plain("Sure, go ahead.").into()),
             Intent::Repeat if slots.is_empty() => Some(self.again().into()),
@@ -107,7 +115,7 @@ impl Desk<'_> {
                 let nothing = "There is no more to say about that. What else can I do?";
                 Some(rest.unwrap_or_else(|| Spoken::asking(nothing, Ask::Else)).into())
             }
-            Intent::NeverMind => Some(self.drop_form().into()),
+            Intent::NeverMind if !self.may_mean_the_booking(words) => Some(self.drop_form().into()),
             Intent::Bye if slots.is_empty() => Some(self.goodbye().into()),
             Intent::Person => Some(self.person()),
             Intent::CallBack => Some(self.call_back()),
@@ -127,7 +135,10 @@ impl Desk<'_> {
                 persona.name
             )),
             Intent::Story => self.tell(say::STORY.to_owned()),
-            Intent::About => self.tell(say::about(persona)),
+            Intent::About => {
+                let ask = can_book.then_some(Ask::Start);
+                Spoken { ask, ..self.tell(say::about(persona, can_book)) }
+            }
             Intent::HowBooking => self.tell(say::how_booking_works(can_book)),
             Intent::Abilities => Spoken::plain(say::abilities(can_book)),
             Intent::Clock => Spoken::plain("I have no clock here, so I cannot tell you that."),
@@ -175,7 +186,9 @@ impl Desk<'_> {
             | (Some(Intent::Move), Some(Action::Move | Action::Book)) => {
                 Some(self.fill(words, slots, asked))
             }
-            (Some(Intent::Cancel), _) => Some(self.start(Action::Cancel, words, slots)),
+            (Some(Intent::Cancel | Intent::NeverMind), _) => {
+                Some(self.start(Action::Cancel, words, slots))
+            }
             (Some(Intent::Move), _) => Some(self.start(Action::Move, words, slots)),
             (Some(Intent::Book), None) => Some(self.start(Action::Book, words, slots)),
             (Some(Intent::Book), Some(Action::Move | Action::Cancel)) if words.says_any(ANEW) => {
@@ -184,11 +197,23 @@ impl Desk<'_> {
             (Some(Intent::Book), Some(_)) => Some(self.fill(words, slots, asked)),
             (_, Some(_)) => self.fill_changed(words, slots, asked),
             (_, None) => {
+                const ANEW: &[&str] = &["another", "also", "table", "and"];
+                let stands = matches!(self.standing, Standing::Stands(..));
+                let other_time = !slots.days.is_empty() || slots.time.is_some();
+                if stands && other_time && slots.party.is_none() && !words.says_any(ANEW) {
+                    return Some(self.start(Action::Move, words, slots));
+                }
                 let enough = !slots.days.is_empty() || slots.time.is_some() || slots.any_time;
                 let enough = enough || (slots.party.is_some() && words.all().len() <= 6);
                 enough.then(|| self.start(Action::Book, words, slots))
             }
         }
+    }
+
+    /// "Cancel that" behind a booking that stands means the booking.
+    fn may_mean_the_booking(&self, words: &Words) -> bool {
+        let stands = matches!(self.standing, Standing::Stands(..));
+        self.form.is_none() && stands && words.says("cancel")
     }
 
     fn small_talk(&mut self, meant: Intent) -> Option<Spoken> {
@@ -208,7 +233,9 @@ impl Desk<'_> {
             _ if self.form.is_some() => Spoken::plain(text),
             Intent::Wait => Spoken::plain(text),
             Intent::Greeting => say::greeting(self.persona),
-            Intent::Thanks => Spoken::asking(format!("{text} Is there anything else?"), Ask::Else),
+            Intent::Thanks | Intent::Praise => {
+                Spoken::asking(format!("{text} Is there anything else?"), Ask::Else)
+            }
             _ => Spoken::plain(format!("{text} How can I help?")),
         })
     }
@@ -257,7 +284,10 @@ impl Desk<'_> {
             } else {
                 "Sorry, I still did not understand. You could ask when we are open."
             }),
-            (_, _) => self.way_out(),
+            (_, _) => {
+                self.misses = 0;
+                self.way_out()
+            }
         };
         spoken.into()
     }

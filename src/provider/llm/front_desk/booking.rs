@@ -25,6 +25,10 @@ impl Desk<'_> {
         {
             form.name.clone_from(&made.name);
             form.day = made.day;
+            // "Move it to Friday" keeps the time; it is read back before anything happens.
+            if !slots.days.is_empty() && action == Action::Move {
+                form.time = made.time;
+            }
         }
         let reply = self.fill(words, slots, None);
         let opening = match action {
@@ -122,9 +126,8 @@ impl Desk<'_> {
         if free.is_empty() {
             form.day = None;
             form.check = None;
-            let day = day_and_time(day, None);
-            let text =
-                format!("I am sorry, nothing is free {day}. Which other day would suit you?");
+            let day = behind_a_space(&day_and_time(day, None));
+            let text = format!("I am sorry, nothing is free{day}. Which other day would suit you?");
             return Spoken::asking(text, Ask::Day).into();
         }
         let offer = format!("{sorry} I could offer {}.", say::choice(&free));
@@ -182,7 +185,7 @@ impl Desk<'_> {
                 let new = day_and_time(form.new_day.or(form.day), form.time);
                 Spoken::asking(
                     format!(
-                        "That is the booking {old}, under the name of {name}. \
+                        "That is the booking {old}. The name is {name}. \
                          The new time would be {new}. Shall I move it?"
                     ),
                     Ask::Confirm,
@@ -191,9 +194,7 @@ impl Desk<'_> {
             Action::Cancel => {
                 let when = day_and_time(form.day, form.time);
                 Spoken::asking(
-                    format!(
-                        "That is the booking {when}, under the name of {name}. Shall I cancel it?"
-                    ),
+                    format!("That is the booking {when}. The name is {name}. Shall I cancel it?"),
                     Ask::Confirm,
                 )
             }
@@ -214,7 +215,7 @@ impl Desk<'_> {
         let checked = |form: &Form| {
             form.action != Action::Book || !self.offers.find_slot || form.fitting_check().is_some()
         };
-        let known = self.form.as_ref().is_some_and(|form| form.failures > 0 && checked(form));
+        let known = self.form.as_ref().is_some_and(|form| form.wanted().is_none() && checked(form));
         if known { self.confirmed().unwrap_or_else(|| self.next()) } else { self.next() }
     }
 
@@ -231,17 +232,18 @@ impl Desk<'_> {
                     return self.question_or_help();
                 };
                 form.check = Some(Check { day, party, time: told.time, free });
+                form.failures = 0;
                 let reply = self.next();
                 self.with_good_news(told.time, reply)
             }
             Found::Closed => self.closed(),
             Found::Trouble(trouble) => {
-                form.failures += 1;
+                form.failures += u32::from(trouble != Trouble::Stopped);
                 let what = match trouble {
                     Trouble::Failed | Trouble::Unknown => {
                         "I am sorry, I could not look into the calendar."
                     }
-                    Trouble::Busy => "I am sorry, the calendar is too busy to answer.",
+                    Trouble::Busy => "I am sorry, the calendar could not take that on.",
                     Trouble::Stopped => "I stopped looking into the calendar.",
                 };
                 self.offer_retry(what)
@@ -266,8 +268,8 @@ impl Desk<'_> {
             Action::Move => (form.new_day.take(), Ask::NewDay),
             Action::Book | Action::Cancel => (form.day.take(), Ask::Day),
         };
-        let day = day_and_time(day, None);
-        Spoken::asking(format!("I am sorry, we are closed {day}. Which other day suits you?"), ask)
+        let day = behind_a_space(&day_and_time(day, None));
+        Spoken::asking(format!("I am sorry, we are closed{day}. Which other day suits you?"), ask)
             .into()
     }
 
@@ -288,6 +290,7 @@ impl Desk<'_> {
     /// `book` has returned.
     pub(super) fn booked(&mut self, call: &ToolCall, booked: Booked) -> Reply {
         let mut told = Form::from_arguments(&call.arguments);
+        let booked = fitting(told.action, booked);
         let ours = self.form.as_ref().is_some_and(|form| form.sent);
         if let Some(form) = &mut self.form {
             form.sent = false;
@@ -340,10 +343,12 @@ impl Desk<'_> {
 
     fn not_done(&mut self, trouble: Trouble) -> Reply {
         if let Some(form) = &mut self.form {
-            form.failures += 1;
+            form.failures += u32::from(trouble != Trouble::Stopped);
         }
         let what = match trouble {
-            Trouble::Busy => "I am sorry, the calendar is too busy, and nothing was changed.",
+            Trouble::Busy => {
+                "I am sorry, the calendar could not take that on, and nothing was changed."
+            }
             Trouble::Stopped => "That was stopped before anything was changed.",
             Trouble::Failed | Trouble::Unknown => {
                 "I am sorry, that failed, and nothing was changed."
@@ -355,7 +360,10 @@ impl Desk<'_> {
 
     fn taken(&mut self, told: &Form, free: &[Time]) -> Reply {
         let Some(form) = &mut self.form else { return self.question_or_help() };
-        if let (Action::Book, Some(day), Some(party)) = (form.action, told.day, told.party) {
+        let ours = (form.day, form.party) == (told.day, told.party);
+        if let (Action::Book, Some(day), Some(party), true) =
+            (form.action, told.day, told.party, ours)
+        {
             form.check = Some(Check { day, party, time: told.time, free: free.to_vec() });
             return self.offer_times();
         }
@@ -374,13 +382,13 @@ impl Desk<'_> {
     }
 
     fn not_found(&mut self, told: &Form) -> Reply {
-        let day = day_and_time(told.day, None);
+        let day = behind_a_space(&day_and_time(told.day, None));
         let name = told.name.as_deref().unwrap_or("that name");
         if let Some(form) = &mut self.form {
             form.name = None;
             form.day = None;
         }
-        let text = format!("I found no booking {day} under {name}.");
+        let text = format!("I found no booking{day} under {name}.");
         match self.question() {
             Some(question) => question.after(&text).into(),
             None => Spoken::plain(text).into(),
@@ -397,20 +405,40 @@ impl Desk<'_> {
 
     /// A booking that stands, in words.
     pub(super) fn booking_stands(&self, form: &Form, number: Option<&str>) -> Spoken {
-        let name = form.name.as_deref().unwrap_or("you");
+        let name = name_words(form.name.as_deref());
         let number = number_words(number);
         if form.action == Action::Move {
             let when = day_and_time(form.day, form.time);
-            return Spoken::plain(format!("Your booking is now {when}, for {name}.{number}"));
+            return Spoken::plain(format!("Your booking is now {when}.{name}{number}"));
         }
-        Spoken::plain(format!("It is booked. {} The name is {name}.{number}", table(form)))
+        Spoken::plain(format!("It is booked. {}{name}{number}", table(form)))
     }
 }
 
+/// A result that does not belong to what was asked for says nothing.
+fn fitting(action: Action, booked: Booked) -> Booked {
+    let fits = match booked {
+        Booked::Made(_) => action == Action::Book,
+        Booked::Moved(_) => action == Action::Move,
+        Booked::Cancelled => action == Action::Cancel,
+        _ => true,
+    };
+    if fits { booked } else { Booked::Trouble(Trouble::Unknown) }
+}
+
 fn table(form: &Form) -> String {
-    let when = capital(&day_and_time(form.day, form.time));
+    let when = day_and_time(form.day, form.time);
     let party = form.party.map_or_else(|| "you".to_owned(), number);
-    format!("{when}, a table for {party}.")
+    let gap = if when.is_empty() { "" } else { ", " };
+    capital(&format!("{when}{gap}a table for {party}."))
+}
+
+fn behind_a_space(words: &str) -> String {
+    if words.is_empty() { String::new() } else { format!(" {words}") }
+}
+
+fn name_words(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!(" The name is {name}."))
 }
 
 fn number_words(confirmation: Option<&str>) -> String {

@@ -84,7 +84,8 @@ pub fn reply(persona: &Persona, request: &ModelRequest) -> Reply {
     let mut desk = Desk::new(persona, request);
     let skipped = request.history.len().saturating_sub(MOST_MESSAGES);
     let mut last = None;
-    for (at, message) in request.history.iter().enumerate().skip(skipped) {
+    let mut newest_call = "";
+    for (at, message) in as_known(&request.history).into_iter().enumerate().skip(skipped) {
         desk.at = at + 1;
         match message {
             Message::Said { role: Role::User, text } => last = Some(desk.user(text)),
@@ -95,14 +96,37 @@ pub fn reply(persona: &Persona, request: &ModelRequest) -> Reply {
             Message::Said { role: Role::System, .. } => {}
             Message::Called(call) => {
                 desk.called(call);
+                newest_call = &call.call_id;
                 last = None;
             }
             Message::Returned { call_id, output } => {
-                last = Some(desk.returned(call_id, output));
+                let reply = desk.returned(call_id, output);
+                // The late result of an older call does not answer for the newest one.
+                if call_id == newest_call || last.is_none() {
+                    last = Some(reply);
+                }
             }
         }
     }
     last.unwrap_or_else(|| desk.unprompted())
+}
+
+/// The history in the order in which it has to be known: the result of a tool that was called
+/// before the caller's last words comes before these words, so that they are answered knowing it.
+fn as_known(history: &[Message]) -> Vec<&Message> {
+    let mut known: Vec<&Message> = Vec::with_capacity(history.len());
+    for message in history {
+        let from_caller =
+            |known: &&Message| matches!(known, Message::Said { role: Role::User, .. });
+        let place = match message {
+            Message::Returned { .. } => {
+                known.len() - known.iter().rev().take_while(|known| from_caller(known)).count()
+            }
+            Message::Said { .. } | Message::Called(_) => known.len(),
+        };
+        known.insert(place, message);
+    }
+    known
 }
 
 impl<'a> Desk<'a> {
@@ -186,10 +210,10 @@ impl<'a> Desk<'a> {
     }
 
     fn called(&mut self, call: &ToolCall) {
-        if call.name == "book" {
-            if let Some(form) = &mut self.form {
-                form.sent = true;
-            }
+        if call.name == "book"
+            && let Some(form) = &mut self.form
+        {
+            form.sent = true;
         }
         self.open.push(call.clone());
     }

@@ -74,15 +74,17 @@ impl Form {
 
     /// The form that a call of `find_slot` or `book` was made from, as far as its arguments tell.
     pub fn from_arguments(arguments: &str) -> Form {
+        let sayable = |c: &char| c.is_alphabetic() || matches!(c, ' ' | '\'' | '-');
         let value: Value = serde_json::from_str(arguments).unwrap_or(Value::Null);
         let text = |key: &str| value[key].as_str().unwrap_or_default();
-        let name: String = text("name").chars().filter(|c| !c.is_ascii_digit()).take(60).collect();
+        let name: String = text("name").chars().filter(sayable).take(60).collect();
+        let name = name.trim().to_owned();
         Form {
             day: Day::from_key(text("day")),
             new_day: Day::from_key(text("new_day")),
             time: Time::from_key(text("time")),
             party: value["party"].as_u64().and_then(|party| u32::try_from(party).ok()),
-            name: Some(name).filter(|name| !name.trim().is_empty()),
+            name: Some(name).filter(|name| !name.is_empty()),
             ..Form::new(match text("action") {
                 "move" => Action::Move,
                 "cancel" => Action::Cancel,
@@ -137,7 +139,10 @@ impl Form {
             [] => {}
             [one] => {
                 let before = one.at.checked_sub(1).map_or("", |at| words.at(at));
-                let new = before == "to" || asked == Some(Ask::NewDay) || self.day.is_some();
+                let new = before == "to"
+                    || before == "it"
+                    || asked == Some(Ask::NewDay)
+                    || self.day.is_some();
                 let old = asked == Some(Ask::Day) || before == "from";
                 if new && !old {
                     self.new_day = Some(one.day);

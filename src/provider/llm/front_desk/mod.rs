@@ -1,8 +1,14 @@
-//! The built-in front desk: a deterministic dialogue engine that needs no account, no key and no model.
+//! The built-in front desk: a deterministic dialogue engine that needs no account and no key.
 //!
-//! It answers from the history alone: the same request always gets the same reply. It stays a front
-//! desk whatever the instructions say; it cannot follow instructions. A tool that it calls is named
-//! `find_slot`, `book`, `handoff` or `callback`, and only if the request offers it.
+//! It answers from the history alone: the same request always gets the same reply. It stays a
+//! front desk whatever the instructions say; it cannot follow instructions. A tool that it calls
+//! is named `find_slot`, `book`, `handoff` or `callback`, and only if the request offers it.
+//!
+//! Its table takes `name`, `opening_hours` (a text, or a table of weekdays), `address` and
+//! `party_max`. Results of tools are believed only in the shapes that `outcome.rs` lists; any
+//! other result of `book` is an unknown outcome, and is told as one. The names of its tool calls
+//! repeat from one call to the next, so an idempotency key made from them has to hold the
+//! conversation's own name as well.
 //!
 //! A cancelled run stops between two words; its end proves that nothing runs any more
 //! (`abort_acknowledged`), because nothing outside the run's own future ever works for it.
@@ -21,6 +27,7 @@ mod booking;
 mod desk;
 mod form;
 mod intents;
+mod name;
 mod outcome;
 mod people;
 mod persona;

@@ -118,15 +118,25 @@ fn trouble(value: &Value, output: &str) -> Option<Trouble> {
         "refused" | "overloaded" | "expired" | "closed" | "stale" => return Some(Trouble::Busy),
         _ => {}
     }
-    let text = output.to_lowercase();
+    let text = value["error"].as_str().unwrap_or(output).to_lowercase();
+    let begins = |word: &str| text.starts_with(word);
+    if begins("not run: the caller") || begins("cancelled") {
+        return Some(Trouble::Stopped);
+    }
+    if begins("not run") {
+        return Some(Trouble::Busy);
+    }
+    if begins("failed") {
+        return Some(Trouble::Failed);
+    }
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if says(&["unknown"]) {
         Some(Trouble::Unknown)
-    } else if says(&["overloaded", "refused", "expired", "queue", "capacity", "busy"]) {
+    } else if says(&["not run", "overloaded", "refused", "expired", "queue", "capacity", "busy"]) {
         Some(Trouble::Busy)
     } else if says(&["cancel"]) {
         Some(Trouble::Stopped)
-    } else if says(&["error", "fail"]) {
+    } else if says(&["error", "fail"]) || value["error"].is_string() {
         Some(Trouble::Failed)
     } else {
         None
@@ -155,6 +165,16 @@ mod tests {
         assert_eq!(booked(r#"{"outcome":"failed"}"#), Booked::Trouble(Trouble::Failed));
         assert_eq!(booked(r#"{"error":"overloaded"}"#), Booked::Trouble(Trouble::Busy));
         assert_eq!(booked(r#"{"outcome":"cancelled"}"#), Booked::Trouble(Trouble::Stopped));
+        let error = |text: &str| booked(&format!(r#"{{"error":"{text}"}}"#));
+        let trouble = |text: &str| match error(text) {
+            Booked::Trouble(trouble) => trouble,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(trouble("unknown: it may or may not have taken effect"), Trouble::Unknown);
+        assert_eq!(trouble("failed: the unknown queue is full"), Trouble::Failed);
+        assert_eq!(trouble("cancelled before it took effect"), Trouble::Stopped);
+        assert_eq!(trouble("not run: the caller took the floor"), Trouble::Stopped);
+        assert_eq!(trouble("not run: it waited too long for a free unit"), Trouble::Busy);
         assert_eq!(booked(r#"{"outcome":"unknown"}"#), Booked::Trouble(Trouble::Unknown));
     }
 }

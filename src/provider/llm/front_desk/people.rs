@@ -44,7 +44,7 @@ impl Desk<'_> {
             Asked::Done => Spoken::plain("A person has answered. I am connecting you now."),
             Asked::Pending => Spoken::plain("I have asked for a person. Nobody has answered yet."),
             Asked::Trouble(Trouble::Busy) => {
-                self.or_the_form("I am sorry, nobody is free to take your call.")
+                self.or_the_form("I am sorry, nobody can take your call just now.")
             }
             Asked::Trouble(Trouble::Stopped) => self.or_the_form("I stopped asking for a person."),
             Asked::Trouble(Trouble::Failed) => {

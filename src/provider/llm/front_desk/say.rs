@@ -71,14 +71,18 @@ pub fn greeting(persona: &Persona) -> Spoken {
 }
 
 /// About the place, long enough to be interrupted.
-pub fn about(persona: &Persona) -> String {
+pub fn about(persona: &Persona, can_book: bool) -> String {
+    let end = if can_book {
+        "Shall I look for a free table?"
+    } else {
+        "Is there anything else you would like to know?"
+    };
     format!(
         "This is {}, and we look after a small restaurant. \
          The kitchen cooks a short list of dishes, and changes it with the seasons. \
          The dining room has a few tables by the window and a quiet corner at the back. \
          {} {} \
-         We take bookings for up to {} people. \
-         If you like, I can look for a free table while we talk.",
+         We take bookings for up to {} people. {end}",
         persona.name,
         persona.address,
         persona.opening_hours,

@@ -1,5 +1,6 @@
 //! What a booking needs, picked out of a caller's words: day, time, party, name.
 
+use super::name::announced_name;
 use super::when::{Day, SaidDay, Time, days, nth};
 use super::words::Words;
 
@@ -76,8 +77,8 @@ impl Slots {
             _ => {}
         }
         party = party.or_else(|| reader.number_behind_for());
-        if reader.said.is_none() {
-            reader.numbers_behind(&["it", "to", "for", "no", "say", "from"]);
+        if reader.said.is_none() && asked != Some(Ask::Party) {
+            reader.numbers_behind(&["it", "to", "for", "no", "say"]);
         }
         let time = reader.said;
         let name = announced_name(words);
@@ -179,7 +180,8 @@ impl Reader<'_> {
             return Some((time, 1));
         }
         let first = self.number(at)?;
-        if let Some(time) = self.beside(first, two, at + 2) {
+        let span = at > 0 && matches!(self.words.at(at - 1), "from" | "between");
+        if let Some(time) = self.beside(first, two, at + 2).filter(|_| !span) {
             return Some((time, 3));
         }
         if two == "minutes" {
@@ -208,7 +210,7 @@ impl Reader<'_> {
         let hour = self.number(at)?;
         match word {
             "past" | "passed" | "after" if minutes < 60 => evening(hour, minutes),
-            "to" | "before" | "till" if (1..60).contains(&minutes) && minutes % 5 == 0 => {
+            "to" | "before" | "till" if (1..60).contains(&minutes) && minutes.is_multiple_of(5) => {
                 let before = if hour == 0 { 23 } else { hour - 1 };
                 evening(if before == 0 { 12 } else { before }, 60 - minutes)
             }
@@ -252,7 +254,9 @@ impl Reader<'_> {
                     | "peoples"
             ) || (two == "of" && self.words.at(at + 2) == "us");
             if let Some(count) = self.number(at).filter(|_| people) {
-                self.take(at, 2);
+                // "Four or five people": room for the larger party.
+                let either = at >= 2 && matches!(self.words.at(at - 1), "or" | "to");
+                self.take(if either { at - 2 } else { at }, if either { 4 } else { 2 });
                 party = Some(count);
             }
             let table = self.words.at(at) == "table" && !self.is_time(at + 1);
@@ -376,171 +380,80 @@ fn pick(words: &Words) -> Option<usize> {
     (1..=3).contains(&nth).then(|| usize::from(nth) - 1)
 }
 
-/// Words that are no part of a name.
-const NO_NAME: &[&str] = &[
-    "the",
-    "a",
-    "an",
-    "my",
-    "name",
-    "is",
-    "it",
-    "under",
-    "for",
-    "of",
-    "in",
-    "on",
-    "at",
-    "to",
-    "i",
-    "am",
-    "this",
-    "that",
-    "please",
-    "yes",
-    "yeah",
-    "no",
-    "not",
-    "ok",
-    "okay",
-    "sure",
-    "and",
-    "or",
-    "put",
-    "down",
-    "make",
-    "be",
-    "would",
-    "will",
-    "can",
-    "you",
-    "me",
-    "we",
-    "us",
-    "call",
-    "called",
-    "just",
-    "say",
-    "so",
-    "oh",
-    "booked",
-    "book",
-    "booking",
-    "table",
-    "reservation",
-    "people",
-    "what",
-    "why",
-    "who",
-    "when",
-    "how",
-    "where",
-    "hello",
-    "hi",
-    "hey",
-    "thanks",
-    "thank",
-    "sorry",
-    "actually",
-    "tomorrow",
-    "today",
-    "tonight",
-    "last",
-    "first",
-    "surname",
-    "do",
-    "use",
-    "from",
-    "evening",
-    "good",
-    "morning",
-    "there",
-    "here",
-    "new",
-    "have",
-    "has",
-    "was",
-    "with",
-    "go",
-    "quite",
-    "very",
-    "one",
-    "moment",
-    "day",
-    "after",
-    "time",
-    "again",
-    "mean",
-    "said",
-    "spelled",
-    "spelt",
-    "great",
-    "fine",
-    "looking",
-    "calling",
-    "mr",
-    "mrs",
-    "ms",
-    "miss",
-    "doctor",
-    "dr",
-    "as",
-];
-
-/// A name that was announced: "my name is", "under".
-fn announced_name(words: &Words) -> Option<String> {
-    const ANNOUNCED: &[&str] = &[
-        "my name is",
-        "the name is",
-        "name is",
-        "under the name of",
-        "under the name",
-        "in the name of",
-        "under",
-        "the name",
-        "this is",
-        "name of",
-        "i am called",
-    ];
-    let behind = |phrase: &&str| words.find(phrase).map(|at| at + phrase.split(' ').count());
-    name_from(words, ANNOUNCED.iter().find_map(behind)?)
-}
-
-/// A name that is the answer to a question for it.
-pub fn bare_name(words: &Words) -> Option<String> {
-    name_from(words, 0)
-}
-
-fn name_from(words: &Words, start: usize) -> Option<String> {
-    let is_name = |word: &&String| {
-        let letters = word.chars().all(|c| c.is_alphabetic() || c == '\'');
-        letters && !NO_NAME.contains(&word.as_str())
-    };
-    let found: Vec<&String> = words
-        .all()
-        .iter()
-        .skip(start)
-        .skip_while(|word| !is_name(word))
-        .take_while(is_name)
-        .collect();
-    if found.len() >= 3 && found.iter().all(|word| word.chars().count() == 1) {
-        return Some(capital(&found.into_iter().map(String::as_str).collect::<String>()));
-    }
-    let many: Vec<String> = found.into_iter().take(3).map(|word| capital(word)).collect();
-    (!many.is_empty()).then(|| many.join(" "))
-}
-
-/// "Smith", "O'Brien".
-fn capital(word: &str) -> String {
-    let mut start = true;
-    let letter = |c: char| {
-        let large = std::mem::replace(&mut start, c == '\'');
-        if large { c.to_uppercase().next().unwrap_or(c) } else { c }
-    };
-    word.chars().map(letter).collect()
-}
-
 /// The last day that was said.
 pub fn last_day(days: &[SaidDay]) -> Option<Day> {
     days.last().map(|said| said.day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots(text: &str, asked: Option<Ask>) -> Slots {
+        Slots::of(&Words::of(text), asked, None)
+    }
+
+    #[test]
+    fn times_as_callers_say_them() {
+        for (said, key) in [
+            ("half past seven", "19:30"),
+            ("half seven", "19:30"),
+            ("seven thirty", "19:30"),
+            ("7.30", "19:30"),
+            ("at 730", "19:30"),
+            ("nineteen thirty", "19:30"),
+            ("quarter past eight", "20:15"),
+            ("a quarter to eight", "19:45"),
+            ("ten to one", "12:50"),
+            ("twenty minutes past six", "18:20"),
+            ("eight oh five", "20:05"),
+            ("8 p.m.", "20:00"),
+            ("11 pm", "23:00"),
+            ("eleven in the morning", "11:00"),
+            ("nine in the morning", "09:00"),
+            ("noon", "12:00"),
+            ("at seven for four people", "19:00"),
+            ("not seven, eight o'clock", "20:00"),
+            ("from seven to eight", "20:00"),
+        ] {
+            let time = slots(said, None).time.map(Time::key);
+            assert_eq!(time.as_deref(), Some(key), "{said}");
+        }
+        for none in ["for four", "four people", "the last one", "25:99", "twenty of us"] {
+            assert_eq!(slots(none, None).time, None, "{none}");
+        }
+    }
+
+    #[test]
+    fn parties_as_callers_say_them() {
+        for (said, party) in [
+            ("a table for two", 2),
+            ("table four tomorrow", 4),
+            ("for four at seven", 4),
+            ("at seven for seven", 7),
+            ("there are six of us", 6),
+            ("a party of eight", 8),
+            ("four or five people", 5),
+            ("just me", 1),
+            ("me and my wife", 2),
+            ("for to", 2),
+            ("for for", 4),
+            ("for half past seven for three", 3),
+        ] {
+            assert_eq!(slots(said, None).party, Some(party), "{said}");
+        }
+        assert_eq!(slots("for eight o'clock", None).party, None);
+        assert_eq!(slots("uh too", Some(Ask::Party)).party, Some(2));
+        assert_eq!(slots("seven", Some(Ask::Party)).party, Some(7));
+        assert_eq!(slots("seven", Some(Ask::Time)).party, None);
+    }
+
+    #[test]
+    fn one_of_the_times_on_offer() {
+        let pick = |text: &str| slots(text, Some(Ask::Pick)).pick;
+        assert_eq!(pick("the second one"), Some(1));
+        assert_eq!(pick("the last one please"), Some(usize::MAX));
+        assert_eq!(pick("the earliest"), Some(0));
+        assert_eq!(pick("seven"), None);
+    }
 }

@@ -12,7 +12,7 @@ pub enum Day {
     /// Tomorrow.
     Tomorrow,
     /// The day after tomorrow.
-    DayAfterTomorrow,
+    Overmorrow,
     /// The coming day of this name; 0 is Monday.
     Weekday(usize),
     /// "Next Friday"; 0 is Monday.
@@ -54,7 +54,7 @@ impl Day {
         match self {
             Day::Today => "today".into(),
             Day::Tomorrow => "tomorrow".into(),
-            Day::DayAfterTomorrow => "day after tomorrow".into(),
+            Day::Overmorrow => "day after tomorrow".into(),
             Day::Weekday(day) => WEEKDAYS[day % 7].to_lowercase(),
             Day::NextWeekday(day) => format!("next {}", WEEKDAYS[day % 7].to_lowercase()),
             Day::Date { day, month: None } => format!("{day}"),
@@ -77,7 +77,7 @@ impl Day {
         match self {
             Day::Today => "today".into(),
             Day::Tomorrow => "tomorrow".into(),
-            Day::DayAfterTomorrow => "the day after tomorrow".into(),
+            Day::Overmorrow => "the day after tomorrow".into(),
             Day::Weekday(day) => format!("on {}", WEEKDAYS[day % 7]),
             Day::NextWeekday(day) => format!("next {}", WEEKDAYS[day % 7]),
             Day::Date { day, month: None } => format!("on the {}", ordinal(day)),
@@ -116,7 +116,10 @@ impl Time {
             15 => format!("quarter past {}", name(hour)),
             30 => format!("half past {}", name(hour)),
             45 => format!("quarter to {}", name(hour + 1)),
-            5 | 10 | 20 => format!("{} past {}", number(u32::from(minute)), name(hour)),
+            35 | 40 | 50 | 55 => {
+                format!("{} to {}", number(60 - u32::from(minute)), name(hour + 1))
+            }
+            5 | 10 | 20 | 25 => format!("{} past {}", number(u32::from(minute)), name(hour)),
             _ => format!("{} minutes past {}", number(u32::from(minute)), name(hour)),
         };
         if (1..12).contains(&hour) { format!("{words} in the morning") } else { words }
@@ -161,7 +164,7 @@ pub fn number(n: u32) -> String {
         ["", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
     match n {
         0..=19 => SMALL[n as usize].to_owned(),
-        20..=99 if n % 10 == 0 => TENS[n as usize / 10].to_owned(),
+        20..=99 if n.is_multiple_of(10) => TENS[n as usize / 10].to_owned(),
         20..=99 => format!("{}-{}", TENS[n as usize / 10], SMALL[n as usize % 10]),
         _ => {
             let digits = n.to_string();
@@ -239,7 +242,7 @@ fn day_at(words: &Words, at: usize, asked: bool) -> Option<(Day, usize)> {
         "this" if matches!(two, "evening" | "afternoon") => return Some((Day::Today, 2)),
         "to" | "2" | "two" if matches!(two, "morrow") => return Some((Day::Tomorrow, 2)),
         "day" if two == "after" && near(three, "tomorrow") => {
-            return Some((Day::DayAfterTomorrow, 3));
+            return Some((Day::Overmorrow, 3));
         }
         "next" => {
             return weekday(words, at + 1).map(|(day, len)| (Day::NextWeekday(day), len + 1));
@@ -255,22 +258,21 @@ fn day_at(words: &Words, at: usize, asked: bool) -> Option<(Day, usize)> {
 /// A weekday, whole, plural or heard as two words ("fry day").
 fn weekday(words: &Words, at: usize) -> Option<(usize, usize)> {
     let one = words.at(at);
-    let best = |said: &str, most: usize| {
+    let best = |said: &str| {
         WEEKDAYS
             .iter()
             .enumerate()
             .map(|(day, name)| (strsim::osa_distance(said, &name.to_lowercase()), day))
             .min()
-            .filter(|(distance, _)| *distance <= most)
+            .filter(|(distance, day)| *distance <= if WEEKDAYS[*day].len() > 7 { 2 } else { 1 })
             .map(|(_, day)| day)
     };
     let whole = one.strip_suffix('s').unwrap_or(one);
     if whole.len() >= 6 && (whole.ends_with("day") || whole.ends_with("dy")) {
-        let most = if whole.len() >= 8 { 2 } else { 1 };
-        return best(whole, most).map(|day| (day, 1));
+        return best(whole).map(|day| (day, 1));
     }
     if matches!(words.at(at + 1), "day" | "days") && (3..=6).contains(&one.len()) {
-        return best(&format!("{one}day"), 1).map(|day| (day, 2));
+        return best(&format!("{one}day")).map(|day| (day, 2));
     }
     None
 }
@@ -312,4 +314,61 @@ pub fn nth(word: &str) -> Option<u8> {
     let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let ending = &word[digits.len()..];
     matches!(ending, "st" | "nd" | "rd" | "th").then(|| digits.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_as_callers_say_them() {
+        for (said, key) in [
+            ("tonight", "today"),
+            ("tomorow evening", "tomorrow"),
+            ("to morrow", "tomorrow"),
+            ("the day after tomorrow", "day after tomorrow"),
+            ("on fridays", "friday"),
+            ("fry day", "friday"),
+            ("wensday", "wednesday"),
+            ("next Saturday", "next saturday"),
+            ("the twenty-first", "21"),
+            ("the twenty first of June", "21 june"),
+            ("June 21st", "21 june"),
+            ("may the fifth", "5 may"),
+            ("not friday saturday", "saturday"),
+        ] {
+            let found = days(&Words::of(said), false);
+            let keys: Vec<String> = found.iter().map(|found| found.day.key()).collect();
+            assert_eq!(keys, [key], "{said}");
+            assert_eq!(Day::from_key(key), Some(found[0].day), "{key} reads back");
+        }
+        for none in ["one second", "may i", "the first one", "yesterday", "31st of june", "monkey"]
+        {
+            assert_eq!(days(&Words::of(none), false), [], "{none}");
+        }
+    }
+
+    #[test]
+    fn times_are_said_without_digits() {
+        for (key, said) in [
+            ("19:00", "seven o'clock"),
+            ("19:05", "five past seven"),
+            ("19:15", "quarter past seven"),
+            ("19:30", "half past seven"),
+            ("19:45", "quarter to eight"),
+            ("19:55", "five to eight"),
+            ("19:33", "thirty-three minutes past seven"),
+            ("12:00", "noon"),
+            ("12:30", "half past twelve"),
+            ("11:00", "eleven o'clock in the morning"),
+            ("00:00", "midnight"),
+        ] {
+            let time = Time::from_key(key).expect(key);
+            assert_eq!(time.spoken(), said);
+            assert_eq!(time.key(), key);
+        }
+        assert_eq!(Time::from_key("24:00"), None);
+        assert_eq!(number(42), "forty-two");
+        assert_eq!(number(417), "four one seven");
+    }
 }

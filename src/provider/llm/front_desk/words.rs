@@ -73,7 +73,11 @@ const LONG_FORMS: &[(&str, &str)] = &[
 
 /// The words of one utterance.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Words(Vec<String>);
+pub struct Words {
+    all: Vec<String>,
+    /// A bit for each first letter: most phrases are ruled out by it.
+    firsts: u64,
+}
 
 impl Words {
     /// Reads what a recogniser wrote.
@@ -84,30 +88,35 @@ impl Words {
         }
         let joined = plain.join(" ");
         let counted = replace_numbers_in_text(&joined, &*ENGLISH, 0.0);
-        Words(counted.split_whitespace().map(str::to_owned).collect())
+        let all: Vec<String> = counted.split_whitespace().map(str::to_owned).collect();
+        let firsts = all.iter().fold(0, |firsts, word| firsts | first_bit(word));
+        Words { all, firsts }
     }
 
     /// The words.
     pub fn all(&self) -> &[String] {
-        &self.0
+        &self.all
     }
 
     /// The word at a place, or nothing.
     pub fn at(&self, place: usize) -> &str {
-        self.0.get(place).map_or("", String::as_str)
+        self.all.get(place).map_or("", String::as_str)
     }
 
     /// Nothing was said.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     /// Where this phrase begins, allowing for slips in its longer words.
     pub fn find(&self, phrase: &str) -> Option<usize> {
-        let wanted: Vec<&str> = phrase.split(' ').collect();
-        self.0
-            .windows(wanted.len())
-            .position(|said| said.iter().zip(&wanted).all(|(said, wanted)| near(said, wanted)))
+        if self.firsts & first_bit(phrase) == 0 {
+            return None;
+        }
+        let fits = |at: usize| {
+            phrase.split(' ').enumerate().all(|(step, wanted)| near(self.at(at + step), wanted))
+        };
+        (0..self.all.len()).find(|at| fits(*at))
     }
 
     /// The phrase was said.
@@ -122,10 +131,14 @@ impl Words {
 
     /// One of the phrases is all that was said.
     pub fn is_any(&self, phrases: &[&str]) -> bool {
-        phrases
-            .iter()
-            .any(|phrase| phrase.split(' ').count() == self.0.len() && self.find(phrase) == Some(0))
+        phrases.iter().any(|phrase| {
+            phrase.split(' ').count() == self.all.len() && self.find(phrase) == Some(0)
+        })
     }
+}
+
+fn first_bit(word: &str) -> u64 {
+    word.bytes().next().map_or(0, |byte| 1 << (byte & 63))
 }
 
 /// A slip of the recogniser is forgiven in long words: one letter from six, two from nine.
@@ -139,6 +152,7 @@ pub fn near(said: &str, wanted: &str) -> bool {
         _ => 2,
     };
     said.as_bytes().first() == wanted.as_bytes().first()
+        && said.len().abs_diff(wanted.len()) <= most
         && strsim::osa_distance(said, wanted) <= most
 }
 

@@ -1,7 +1,7 @@
 //! One run of espeak-ng: a child process that is given text on its standard input, within bounds.
 //!
-//! The text never is an argument: no shell sees it, it cannot be taken for an option, and other users of
-//! the machine do not read it in the list of processes.
+//! The text never is an argument: no shell sees it, it cannot be taken for an option, and other
+//! users of the machine do not read it in the list of processes.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -44,7 +44,9 @@ impl Espeak {
             .stderr(Stdio::null())
             .status();
         match status {
-            Ok(status) if status.success() => Ok(Espeak { free: Arc::new(Semaphore::new(CHILDREN)) }),
+            Ok(status) if status.success() => {
+                Ok(Espeak { free: Arc::new(Semaphore::new(CHILDREN)) })
+            }
             Ok(status) => Err(missing(format!("it ended with {status}"))),
             Err(error) => {
                 Err(missing(format!("{error}; install it (Debian: apt-get install espeak-ng)")))
@@ -78,7 +80,9 @@ impl Espeak {
             let stdout = running.child.stdout.take();
             let (written, read) = tokio::join!(say(&mut stdin, text), async {
                 match stdout {
-                    Some(pipe) => pipe.take(ANSWER_MAX).read_to_string(&mut answer).await.map(|_| ()),
+                    Some(pipe) => {
+                        pipe.take(ANSWER_MAX).read_to_string(&mut answer).await.map(|_| ())
+                    }
                     None => Ok(()),
                 }
             });
@@ -138,7 +142,8 @@ pub(super) fn lost(error: &std::io::Error) -> Fault {
 /// espeak-ng's name for the voice of a language.
 pub(in crate::provider::tts) fn voice_of(language: &str) -> String {
     let lower: String = language.to_lowercase().replace('_', "-");
-    let known = lower.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') && !lower.starts_with('-');
+    let known =
+        lower.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') && !lower.starts_with('-');
     match lower.as_str() {
         "" | "en" => "en-us".into(),
         "en-us" | "en-gb" | "pt-br" | "fr-be" | "fr-ch" => lower,

@@ -1,7 +1,8 @@
 //! espeak-ng's own voice: robotic, in most languages, first sound after some 20 ms.
 //!
 //! Cancel evidence: `drain`, and fast: a cancel kills the child process and waits for its end.
-//! `completed` proves that no child of this run exists any more, `never_started` that none ever did.
+//! `completed` proves that no child of this run exists any more, `never_started` that none ever
+//! did.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +55,8 @@ impl Tts for EspeakVoice {
         cancel: Cancel,
     ) -> Run {
         Box::pin(async move {
-            let mut speaking = Speaking { voice: self, options, out, started: false, running: None };
+            let mut speaking =
+                Speaking { voice: self, options, out, started: false, running: None };
             let spoken = tokio::select! {
                 biased;
                 () = cancel.cancelled() => Ok(()),

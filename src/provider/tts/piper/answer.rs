@@ -1,5 +1,7 @@
-//! One answer being spoken: phrase by phrase, clause by clause, each passed on as soon as it is there.
+//! One answer being spoken: phrase by phrase, clause by clause, each passed on as soon as it is
+//! there.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
@@ -18,6 +20,9 @@ use crate::provider::{Cancel, Ended};
 
 /// Longest phrase that is spoken, in bytes.
 const TEXT_MAX: usize = 4_000;
+/// Most phonemes that are computed in one go, some 30 s of sound: numbers are longer spoken than
+/// written.
+const PHONEMES_MAX: usize = 500;
 
 /// Why speaking stopped before its end.
 enum Stop {
@@ -139,6 +144,24 @@ impl Answer {
 
     /// The sound of a clause, and at which sample its first n phonemes are over.
     async fn compute(&mut self, script: &Script) -> Result<(Sounded, Vec<usize>), Stop> {
+        let mut whole = Sounded::default();
+        let mut ends = vec![0];
+        let mut timed = true;
+        for range in stretches(&script.phonemes) {
+            let phonemes = &script.phonemes[range];
+            let numbers = self.piper.card.numbers(phonemes);
+            let sounded = self.sound(numbers.ids).await?;
+            let of = ends_of(&numbers.phonemes, &sounded.lengths, phonemes.len());
+            timed &= !of.is_empty();
+            let before = whole.samples.len();
+            ends.extend(of.iter().skip(1).map(|end| before + end));
+            whole.samples.extend(sounded.samples);
+        }
+        Ok((whole, if timed { ends } else { Vec::new() }))
+    }
+
+    /// Has a worker compute one stretch.
+    async fn sound(&mut self, ids: Vec<i64>) -> Result<Sounded, Stop> {
         let free = Arc::clone(&self.piper.free);
         let permit = tokio::select! {
             biased;
@@ -146,8 +169,7 @@ impl Answer {
             permit = free.acquire_owned() => permit.map_err(|_| Stop::Broken)?,
         };
         self.started = true;
-        let numbers = self.piper.card.numbers(&script.phonemes);
-        let (piper, ids, speed) = (Arc::clone(&self.piper), numbers.ids, self.speed);
+        let (piper, speed) = (Arc::clone(&self.piper), self.speed);
         let worker = tokio::task::spawn_blocking(move || {
             let sounded = piper.sound(&ids, speed);
             drop(permit);
@@ -158,9 +180,7 @@ impl Answer {
         if self.cancel.is_cancelled() {
             return Err(Stop::NotWanted);
         }
-        let sounded = sounded.map_err(|detail| Stop::Failed(Fault::Lost { detail }))?;
-        let ends = ends_of(&numbers.phonemes, &sounded.lengths, script.phonemes.len());
-        Ok((sounded, ends))
+        sounded.map_err(|detail| Stop::Failed(Fault::Lost { detail }))
     }
 
     /// Passes sound on in pieces of 0.2 s.
@@ -216,6 +236,20 @@ fn without_switches(phonemes: &str) -> String {
     out
 }
 
+/// The phonemes in stretches that can be computed in one go, cut between words.
+fn stretches(phonemes: &[char]) -> Vec<Range<usize>> {
+    let mut stretches = Vec::new();
+    let mut start = 0;
+    while phonemes.len() - start > PHONEMES_MAX {
+        let longest = &phonemes[start..start + PHONEMES_MAX];
+        let length = longest.iter().rposition(|c| *c == ' ').map_or(PHONEMES_MAX, |at| at + 1);
+        stretches.push(start..start + length);
+        start += length;
+    }
+    stretches.push(start..phonemes.len());
+    stretches
+}
+
 /// At index n the sample at which the first n phonemes are over; empty when the model did not tell.
 fn ends_of(phonemes: &[usize], lengths: &[usize], count: usize) -> Vec<usize> {
     if lengths.len() != phonemes.len() {
@@ -238,7 +272,7 @@ fn ends_of(phonemes: &[usize], lengths: &[usize], count: usize) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ends_of, without_switches};
+    use super::{ends_of, stretches, without_switches};
 
     #[test]
     fn language_switches_are_not_phonemes() {
@@ -252,5 +286,16 @@ mod tests {
         let phonemes = [0, 0, 1, 1, 3, 3, 3];
         assert_eq!(ends_of(&phonemes, &[1, 1, 10, 5, 20, 5, 1], 3), [2, 17, 17, 43]);
         assert_eq!(ends_of(&phonemes, &[1], 3), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn long_clauses_are_cut_between_words_and_nothing_is_lost() {
+        let phonemes: Vec<char> = "one two three ".repeat(100).chars().collect();
+        let cut = stretches(&phonemes);
+        assert_eq!(cut.len(), 3);
+        assert!(cut[1..].iter().all(|range| phonemes[range.start - 1] == ' '));
+        assert_eq!(cut.iter().map(ExactSizeIterator::len).sum::<usize>(), phonemes.len());
+        assert_eq!(stretches(&['a'; 1_200]).len(), 3);
+        assert_eq!(stretches(&[]).iter().map(ExactSizeIterator::len).collect::<Vec<_>>(), [0]);
     }
 }

@@ -1,8 +1,10 @@
-//! A Piper voice on this machine: 22 kHz, first sound after some 90 ms, 5 % of a core while it speaks.
+//! A Piper voice on this machine: 22 kHz, first sound after some 90 ms, 5 % of a core while it
+//! speaks.
 //!
-//! Cancel evidence: `drain`. The clause being computed runs out (at most some 400 ms, nothing of it is
-//! passed on) and no other is begun. `completed` proves that no worker of ours is busy with this answer
-//! any more, because it is told only after the worker was given back; `never_started` that none was.
+//! Cancel evidence: `drain`. The clause being computed runs out (at most some 400 ms, nothing of it
+//! is passed on) and no other is begun; an espeak-ng child that was making phonemes is killed.
+//! `completed` proves that no worker of ours is busy with this answer any more, because it is told
+//! only after the worker was given back; `never_started` that no sound was ever computed for it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,7 +39,11 @@ fn build(keys: &toml::Table, around: &Surroundings) -> Result<Arc<dyn Tts>, Buil
     if !piper.speaks(&around.language) {
         return Err(BuildError::Config {
             key: "model".into(),
-            problem: format!("the voice speaks \"{}\", not \"{}\"", piper.card.language(), around.language),
+            problem: format!(
+                "the voice speaks \"{}\", not \"{}\"",
+                piper.card.language(),
+                around.language
+            ),
             right: "a voice of the agent's language, or another synthesiser".into(),
         });
     }
@@ -54,8 +60,8 @@ pub struct Piper {
 }
 
 impl Piper {
-    /// Loads a voice, this many times: the one of the model store, or the user's own `.onnx` file with its
-    /// `.onnx.json` beside it.
+    /// Loads a voice, this many times: the one of the model store, or the user's own `.onnx` file
+    /// with its `.onnx.json` beside it.
     pub fn open(
         around: &Surroundings,
         model: Option<PathBuf>,

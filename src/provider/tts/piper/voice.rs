@@ -13,8 +13,6 @@ use crate::provider::{BuildError, onnx};
 const STEP: usize = 256;
 /// The tensor inside the graph that holds the durations.
 const DURATIONS: &str = "/Ceil_output_0";
-/// Most phonemes that are spoken in one go: some 40 s.
-const PHONEMES_MAX: usize = 800;
 
 /// What the voice's own file says of it.
 #[derive(Debug, Deserialize)]
@@ -49,7 +47,8 @@ struct Language {
     family: String,
 }
 
-/// Sound, and the samples that each of its phonemes takes; the latter empty when the graph cannot tell.
+/// Sound, and the samples that each of its phonemes takes; the latter empty when the graph cannot
+/// tell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sounded {
     pub(super) samples: Vec<i16>,
@@ -91,8 +90,9 @@ impl Card {
         }
     }
 
-    /// The numbers of these phonemes, each with how many phonemes of the input lie before its end: begin,
-    /// then phoneme and pad in turn, then end. Phonemes that the voice does not know are left out.
+    /// The numbers of these phonemes, each with how many phonemes of the input lie before its end:
+    /// begin, then phoneme and pad in turn, then end. Phonemes that the voice does not know are
+    /// left out.
     pub(super) fn numbers(&self, phonemes: &[char]) -> Numbers {
         let known = |c: char| {
             let ids = self.phoneme_id_map.get(c.encode_utf8(&mut [0; 4]) as &str);
@@ -101,7 +101,7 @@ impl Card {
         let mut numbers = Numbers::default();
         numbers.extend(known('^'), 0);
         numbers.extend(known('_'), 0);
-        for (at, phoneme) in phonemes.iter().take(PHONEMES_MAX).enumerate() {
+        for (at, phoneme) in phonemes.iter().enumerate() {
             let of = known(*phoneme);
             if !of.is_empty() {
                 numbers.extend(of, at + 1);
@@ -137,10 +137,8 @@ pub(super) struct Voice {
 impl Voice {
     /// Loads the graph. Blocks while it is read.
     pub(super) fn open(models_dir: &Path, graph: &Path) -> Result<Voice, BuildError> {
-        let missing = |detail: String| BuildError::Missing {
-            what: graph.display().to_string(),
-            detail,
-        };
+        let missing =
+            |detail: String| BuildError::Missing { what: graph.display().to_string(), detail };
         let mut model = std::fs::read(graph).map_err(|error| missing(error.to_string()))?;
         let plain = model.len();
         model.extend(one_more_output(DURATIONS));
@@ -178,8 +176,8 @@ impl Voice {
     }
 }
 
-/// Bytes that, put after an ONNX model, make a tensor inside its graph one more output of it: a protobuf
-/// message that comes twice is merged, so this is `graph { output { name: … } }`.
+/// Bytes that, put after an ONNX model, make a tensor inside its graph one more output of it: a
+/// protobuf message that comes twice is merged, so this is `graph { output { name: … } }`.
 fn one_more_output(name: &str) -> Vec<u8> {
     let field = |number: u8, content: &[u8]| {
         // Lengths stay below 128, where they are one byte.

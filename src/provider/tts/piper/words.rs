@@ -18,10 +18,11 @@ pub(super) struct WordEnd {
     pub(super) sample: usize,
 }
 
-/// The end of every word of a part. `ends[n]` is the sample at which the first `n` phonemes are over.
+/// The end of every word of a part. `ends[n]` is the sample at which the first `n` phonemes are
+/// over.
 ///
-/// espeak-ng parts phonemes with spaces as the text is, mostly; where it speaks words as one ("of the")
-/// the part's words share its time by their letters.
+/// espeak-ng parts phonemes with spaces as the text is, mostly; where it speaks words as one ("of
+/// the") the part's words share its time by their letters.
 pub(super) fn word_ends(
     text: &str,
     part: &PartSounds,

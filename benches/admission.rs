@@ -1,0 +1,194 @@
+//! What a gate costs beside a bare semaphore; the ratios are printed at the end of the run's own
+//! numbers.
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use floorkeeper::admission::limits::{Fairness, Limits, Slots};
+use floorkeeper::admission::*;
+use floorkeeper::evidence::Evidence;
+use floorkeeper::id::*;
+use floorkeeper::time::{Timestamp, ms};
+
+const DONE: Release = Release::Completed(Evidence::Completed);
+
+/// A gate with offers that name themselves and a clock that runs a microsecond an operation.
+struct Bench {
+    gate: Gate,
+    wakes: Vec<Wake>,
+    leases: std::collections::VecDeque<Lease>,
+    tickets: Vec<Ticket>,
+    owners: u64,
+    id: u64,
+    now: Timestamp,
+}
+
+impl Bench {
+    fn new(limits: Limits, owners: u64) -> Self {
+        let mut bench = Bench {
+            gate: Gate::new(Stage::Model, limits),
+            wakes: Vec::with_capacity(64),
+            leases: std::collections::VecDeque::with_capacity(8_192),
+            tickets: Vec::with_capacity(8_192),
+            owners,
+            id: 0,
+            now: Timestamp::from_millis(1),
+        };
+        for owner in 0..owners {
+            bench.rotate(owner, 0);
+        }
+        bench
+    }
+
+    fn rotate(&mut self, owner: u64, generation: u64) {
+        let (owner, generation) = (OwnerId(owner), Generation(generation));
+        let why = Cancelled::BargeIn;
+        let rotated = self.gate.rotate(self.now, owner, generation, why, &mut self.wakes);
+        rotated.expect("the generation is newer");
+    }
+
+    fn offer(&mut self, owner: u64, tenant: u32) -> bool {
+        self.id += 1;
+        self.now += std::time::Duration::from_micros(1);
+        let offer = Offer {
+            id: OfferId(self.id),
+            owner: OwnerId(owner % self.owners),
+            generation: Generation(0),
+            born: self.now,
+            deadline: self.now + ms(3_600_000),
+            tenant: TenantId(tenant),
+            class: ClassId(0),
+            cost: 1,
+            bytes: 100,
+            retry_of: None,
+            supersedes: None,
+        };
+        match self.gate.offer(self.now, offer, &mut self.wakes) {
+            Answer::Admitted(lease) => self.leases.push_back(lease),
+            Answer::Queued(ticket) => self.tickets.push(ticket),
+            Answer::Refused(_) => return false,
+        }
+        true
+    }
+
+    /// Settles the oldest lease and keeps what that wakes.
+    fn settle(&mut self) {
+        let lease = self.leases.pop_front().expect("something runs");
+        let _ = self.gate.settle(self.now, lease, DONE, &mut self.wakes);
+        for wake in self.wakes.drain(..) {
+            if let Wake::Granted { lease, .. } = wake {
+                self.leases.push_back(lease);
+            }
+        }
+        if self.tickets.len() > 8_000 {
+            self.tickets.clear();
+        }
+    }
+}
+
+fn limits(slots: u32, queue: u32) -> Limits {
+    let queue_bytes = 1 << 40;
+    Limits {
+        slots: Slots::Units(slots),
+        queue,
+        queue_bytes,
+        max_wait_ms: 3_600_000,
+        ..Limits::default()
+    }
+}
+
+fn cycles(c: &mut Criterion) {
+    let mut group = c.benchmark_group("cycle");
+    let floor = tokio::sync::Semaphore::new(64);
+    group.bench_function("floor: semaphore", |b| b.iter(|| drop(floor.try_acquire())));
+    let mut one = Bench::new(limits(64, 0), 1);
+    group.bench_function("one owner, admitted at once", |b| {
+        b.iter(|| {
+            one.offer(0, 0);
+            one.settle();
+        });
+    });
+    let mut many = Bench::new(limits(64, 4_096), 10_000);
+    for owner in 0..64 + 4_095 {
+        many.offer(owner, 0);
+    }
+    let mut owner = 0;
+    group.bench_function("10,000 owners, queue 4,096 deep", |b| {
+        b.iter(|| {
+            owner += 7_919;
+            many.offer(owner, 0);
+            many.settle();
+        });
+    });
+    for fairness in [Fairness::HardCap { tenant_share_pct: 25 }, Fairness::Fair] {
+        let mut tenants = Bench::new(Limits { fairness, ..limits(64, 4_096) }, 10_000);
+        let mut tenant = 0;
+        for owner in 0..64 + 1_000 {
+            tenants.offer(owner, owner as u32 % 48);
+        }
+        group.bench_function(format!("48 tenants, {}", fairness.label()), |b| {
+            b.iter(|| {
+                tenant += 1;
+                tenants.offer(tenant, tenant as u32 % 48);
+                tenants.settle();
+            });
+        });
+    }
+    group.finish();
+}
+
+fn refusals(c: &mut Criterion) {
+    let mut group = c.benchmark_group("refusal");
+    let floor = tokio::sync::Semaphore::new(0);
+    group.bench_function("floor: semaphore", |b| b.iter(|| floor.try_acquire().is_err()));
+    let mut full = Bench::new(limits(1, 0), 10_000);
+    full.offer(0, 0);
+    group.bench_function("no queue", |b| b.iter(|| assert!(!full.offer(5, 0))));
+    let mut deep = Bench::new(limits(1, 4_096), 10_000);
+    while deep.offer(3, 0) {}
+    group.bench_function("queue full", |b| b.iter(|| assert!(!deep.offer(5, 0))));
+    group.finish();
+}
+
+fn rotations(c: &mut Criterion) {
+    let mut group = c.benchmark_group("rotate");
+    for others in [0, 1_000, 65_000] {
+        let mut bench = Bench::new(limits(100, 65_536), 100_000);
+        for owner in 0..others {
+            bench.offer(1 + owner, 0);
+        }
+        let mut generation = 0;
+        group.bench_function(format!("one owner with nothing, {others} records"), |b| {
+            b.iter(|| {
+                generation += 1;
+                bench.rotate(0, generation);
+            });
+        });
+    }
+    group.bench_function("one owner with 4,096 waiting", |b| {
+        b.iter_batched_ref(
+            || {
+                let mut bench = Bench::new(limits(1, 4_096), 1);
+                while bench.offer(0, 0) {}
+                bench
+            },
+            |bench| bench.rotate(0, 1),
+            BatchSize::LargeInput,
+        );
+    });
+    group.finish();
+}
+
+fn tenants(c: &mut Criterion) {
+    let fairness = Fairness::HardCap { tenant_share_pct: 25 };
+    let mut churn = Bench::new(Limits { fairness, ..limits(64, 16) }, 1_000);
+    let mut tenant = 0;
+    c.bench_function("tenants/churn: every offer is of another tenant", |b| {
+        b.iter(|| {
+            tenant = (tenant + 1) % 1_000;
+            churn.offer(0, tenant);
+            churn.settle();
+        });
+    });
+}
+
+criterion_group!(benches, cycles, refusals, rotations, tenants);
+criterion_main!(benches);

@@ -1,0 +1,142 @@
+//! `floorkeeper fixture run`: scripts in virtual time against their expectations and golden traces.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::config::Script as FallbackScript;
+use crate::sim::script::Script;
+use crate::sim::world::{self, Outcome};
+
+/// What `fixture run` is given.
+#[derive(Debug, Args)]
+pub struct FixtureArgs {
+    /// Fixtures (.toml), or folders of them.
+    #[arg(required = true)]
+    paths: Vec<PathBuf>,
+    /// Write the golden traces anew.
+    #[arg(long)]
+    bless: bool,
+    /// Print each trace.
+    #[arg(long)]
+    trace: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One fixture's result.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// The file.
+    pub path: PathBuf,
+    /// What it shows.
+    pub about: String,
+    /// What happened.
+    pub outcome: Outcome,
+}
+
+/// Runs fixtures: exit code 0 when all pass, 1 when one fails, 2 when one cannot be read.
+pub fn run(args: &FixtureArgs) -> ExitCode {
+    let mut failed = 0;
+    let mut results = Vec::new();
+    let paths = match find(&args.paths) {
+        Ok(paths) => paths,
+        Err(problem) => {
+            eprintln!("floorkeeper: {problem}");
+            return ExitCode::from(2);
+        }
+    };
+    for path in &paths {
+        let ran = match run_file(path, args.bless) {
+            Ok(ran) => ran,
+            Err(problem) => {
+                eprintln!("floorkeeper: {problem}");
+                return ExitCode::from(2);
+            }
+        };
+        let good = ran.outcome.problems.is_empty();
+        failed += usize::from(!good);
+        if args.json {
+            results.push(json!({
+                "fixture": path, "about": ran.about, "passed": good,
+                "problems": ran.outcome.problems,
+            }));
+            continue;
+        }
+        println!("{} {}: {}", if good { "ok  " } else { "FAIL" }, path.display(), ran.about);
+        ran.outcome.problems.iter().for_each(|problem| println!("     {problem}"));
+        if args.trace {
+            print!("{}", ran.outcome.trace);
+        }
+    }
+    if args.json {
+        println!("{}", json!({"fixtures": results, "failed": failed}));
+    } else {
+        println!("{} passed, {failed} failed", paths.len() - failed);
+    }
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs one fixture and compares its trace with the golden one beside it.
+pub fn run_file(path: &Path, bless: bool) -> Result<Ran, String> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{name}: {e}"))?;
+    let script = Script::parse(&name, &text).map_err(|e| e.to_string())?;
+    let fallback = FallbackScript::read(None).map_err(|e| e.to_string())?;
+    let mut outcome =
+        world::run(&script, Arc::new(fallback)).map_err(|e| format!("{name}: {e}"))?;
+    let golden = path.with_extension("trace");
+    if bless {
+        std::fs::write(&golden, &outcome.trace)
+            .map_err(|e| format!("{}: {e}", golden.display()))?;
+    } else {
+        let wanted = std::fs::read_to_string(&golden).unwrap_or_default();
+        outcome.problems.extend(first_difference(&wanted, &outcome.trace));
+    }
+    Ok(Ran { path: path.to_owned(), about: script.about, outcome })
+}
+
+fn first_difference(wanted: &str, got: &str) -> Option<String> {
+    if wanted.is_empty() {
+        return Some("there is no golden trace; --bless writes it".into());
+    }
+    let (mut want, mut have) = (wanted.lines(), got.lines());
+    for line in 1.. {
+        match (want.next(), have.next()) {
+            (None, None) => return None,
+            (wanted, got) if wanted == got => {}
+            (wanted, got) => {
+                let (wanted, got) = (wanted.unwrap_or("(end)"), got.unwrap_or("(end)"));
+                return Some(format!("trace line {line}: wanted \"{wanted}\", got \"{got}\""));
+            }
+        }
+    }
+    None
+}
+
+/// The fixtures named, and those in the folders named, in a fixed order.
+pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+    let mut all = Vec::new();
+    for path in paths {
+        if path.is_file() {
+            all.push(path.clone());
+            continue;
+        }
+        let wrong = |e| format!("{}: {e}; a fixture (.toml) or a folder is right", path.display());
+        let entries = std::fs::read_dir(path).map_err(wrong)?;
+        let mut found: Vec<PathBuf> = entries
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+            .collect();
+        found.sort();
+        all.extend(found);
+    }
+    match all.is_empty() {
+        true => Err("there is no fixture (.toml) there".into()),
+        false => Ok(all),
+    }
+}

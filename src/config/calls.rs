@@ -1,0 +1,159 @@
+//! What the configuration means for calls: their profile, their turns, and the gates they meet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Agent, Config, Fairness, GateLimits, Mode, Overflow, Slots, TurnEnd};
+use crate::admission::limits as admission;
+use crate::call::{Choose, Profile};
+use crate::id::{Stage, ToolId};
+use crate::leg::{EndOfTurn, ServerTurns, TurnDetection};
+use crate::time::ms;
+use crate::turn::bargein;
+
+/// Sound kept from before the first speech.
+const PREFIX: Duration = ms(300);
+/// Silence that ends a turn whatever the end-of-turn model thinks.
+const TURN_SILENCE_MAX: Duration = ms(1_200);
+
+/// What the providers can do, as far as a call has to know.
+#[derive(Clone, Debug, Default)]
+pub struct Abilities {
+    /// Speech is detected by us.
+    pub detects: bool,
+    /// There is an end-of-turn model.
+    pub judges_turns: bool,
+    /// The recogniser can be asked while the caller speaks.
+    pub partials: bool,
+    /// Names of the tools, by [`ToolId`].
+    pub tool_names: Vec<String>,
+}
+
+impl Config {
+    /// How calls of this agent take turns, unless the client says otherwise.
+    pub fn turn_detection(&self, agent: &Agent, abilities: &Abilities) -> TurnDetection {
+        if !abilities.detects {
+            return TurnDetection::Manual;
+        }
+        let end = match self.turn.end {
+            TurnEnd::SmartTurn if abilities.judges_turns => {
+                EndOfTurn::Model { at_most: TURN_SILENCE_MAX.max(self.turn.silence) }
+            }
+            TurnEnd::SmartTurn | TurnEnd::Silence => EndOfTurn::Silence(self.turn.silence),
+        };
+        TurnDetection::Server(ServerTurns {
+            threshold: 0.5,
+            prefix: PREFIX,
+            end,
+            create_response: true,
+            interrupt_response: true,
+            idle: agent.limits.idle,
+        })
+    }
+
+    /// What calls of this agent are told about it.
+    pub fn profile(
+        &self,
+        agent: &Agent,
+        abilities: &Abilities,
+        fallback: Arc<dyn Choose>,
+    ) -> Profile {
+        let barge_in = &self.turn.barge_in;
+        Profile {
+            agent: agent.name.clone(),
+            language: agent.language.clone(),
+            budget: agent.limits.turn_budget,
+            fallback_start: self.fallback.start,
+            lead: self.playout.lead,
+            barge_in: bargein::BargeIn {
+                duck: barge_in.duck,
+                confirm: barge_in.confirm,
+                backchannel: barge_in.backchannel,
+                resume: barge_in.resume,
+                backchannels: barge_in.backchannels.clone(),
+                ..bargein::BargeIn::default()
+            },
+            judges_turns: abilities.judges_turns,
+            partials: abilities.partials,
+            tool_names: abilities.tool_names.clone(),
+            fallback,
+            call_max: agent.limits.call,
+        }
+    }
+
+    /// The limits of every gate there is; tools by their place.
+    pub fn gates(&self) -> Vec<(Stage, admission::Limits)> {
+        let mut stages = vec![
+            Stage::Call,
+            Stage::Recognition,
+            Stage::Model,
+            Stage::Synthesis,
+            Stage::Callback,
+            Stage::Handoff,
+        ];
+        stages.extend((0..self.tools.len()).map(|at| Stage::Tool(ToolId(at as u16))));
+        stages.into_iter().map(|stage| (stage, self.gate_limits(stage).meant())).collect()
+    }
+
+    /// A gate's limits as configured.
+    pub fn gate_limits(&self, stage: Stage) -> &GateLimits {
+        let limits = &self.limits;
+        match stage {
+            Stage::Call => &limits.call,
+            Stage::Recognition => &limits.recognition,
+            Stage::Model => &limits.model,
+            Stage::Synthesis => &limits.synthesis,
+            Stage::Tool(tool) => match self.tools.keys().nth(usize::from(tool.0)) {
+                Some(name) => limits.of_tool(name),
+                None => &limits.tools,
+            },
+            Stage::Callback => &limits.callback,
+            Stage::Handoff => &limits.handoff,
+        }
+    }
+
+    /// A gate's name as the API, the events and the metrics write it.
+    pub fn gate_name(&self, stage: Stage) -> String {
+        match stage {
+            Stage::Tool(tool) => {
+                let name = self.tools.keys().nth(usize::from(tool.0));
+                format!("tool:{}", name.map_or("?", String::as_str))
+            }
+            other => other.kind().to_owned(),
+        }
+    }
+}
+
+impl GateLimits {
+    /// The same in the words of admission.
+    pub fn meant(&self) -> admission::Limits {
+        admission::Limits {
+            mode: match self.mode {
+                Mode::Off => admission::Mode::Off,
+                Mode::Observe => admission::Mode::Observe,
+                Mode::Enforce => admission::Mode::Enforce,
+            },
+            slots: match self.slots {
+                Slots::Limited(units) => admission::Slots::Units(units),
+                Slots::Unlimited => admission::Slots::Unlimited,
+            },
+            queue: self.queue,
+            queue_bytes: self.queue_bytes,
+            max_wait_ms: self.max_wait.as_millis() as u64,
+            overflow: match self.overflow {
+                Overflow::Reject => admission::Overflow::Reject,
+                Overflow::Replace => admission::Overflow::Replace,
+                Overflow::Shed => admission::Overflow::Shed,
+            },
+            fairness: match self.fairness {
+                Fairness::Fifo => admission::Fairness::Fifo,
+                Fairness::HardCap => {
+                    admission::Fairness::HardCap { tenant_share_pct: self.tenant_share_pct }
+                }
+                Fairness::Fair => admission::Fairness::Fair,
+            },
+            adaptive: self.adaptive,
+            ..admission::Limits::default()
+        }
+    }
+}

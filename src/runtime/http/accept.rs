@@ -1,0 +1,155 @@
+//! Our own accept loop: bounds, deadlines and TCP_NODELAY that the ready-made one lacks.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use super::realtime::HANDSHAKE_MAX;
+use super::{Site, routes};
+use crate::config::Connections;
+
+/// How long to pause when the process has no file descriptor left.
+const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(100);
+/// Bytes of a request's head.
+const HEAD_MAX: usize = 16 * 1024;
+
+/// A bound socket.
+pub struct Listening {
+    listener: TcpListener,
+    /// Where.
+    pub address: SocketAddr,
+}
+
+/// Binds the listening socket, or says what would be right.
+pub async fn bind(address: SocketAddr) -> Result<Listening, String> {
+    let listener = TcpListener::bind(address).await.map_err(|problem| match problem.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "{address} is in use by another process; stop it, or choose another address with \
+             --listen, for example --listen {}:{}",
+            address.ip(),
+            address.port().wrapping_add(1).max(1024)
+        ),
+        io::ErrorKind::PermissionDenied => {
+            format!("{address} may not be bound by this user; choose a port from 1024 on")
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            format!("{} is no address of this machine; 127.0.0.1 always is", address.ip())
+        }
+        _ => format!("{address} cannot be bound: {problem}"),
+    })?;
+    let address = listener.local_addr().map_err(|problem| problem.to_string())?;
+    Ok(Listening { listener, address })
+}
+
+/// Serves until told to stop. Connections that are upgraded live on in their calls' tasks.
+pub async fn serve(listening: Listening, site: Site, mut stop: watch::Receiver<bool>) {
+    let bounds = Arc::new(Bounds::new(site.service.config.connections.clone()));
+    let app = routes(site);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listening.listener.accept() => accepted,
+            _ = stop.changed() => return,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let Some(place) = bounds.clone().take(peer.ip()) else { continue };
+                tokio::spawn(connection(stream, app.clone(), place, stop.clone()));
+            }
+            Err(problem) if is_one_connections(&problem) => {}
+            Err(problem) => {
+                // Out of descriptors: existing calls go on, new ones wait in the backlog.
+                tracing::warn!("accept: {problem}");
+                tokio::time::sleep(OUT_OF_DESCRIPTORS).await;
+            }
+        }
+    }
+}
+
+fn is_one_connections(problem: &io::Error) -> bool {
+    matches!(
+        problem.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::Interrupted
+    )
+}
+
+async fn connection(stream: TcpStream, app: Router, place: Place, stop: watch::Receiver<bool>) {
+    // A socket that refuses the option still works, only slower.
+    let _ = stream.set_nodelay(true);
+    let http = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HANDSHAKE_MAX)
+        .max_buf_size(HEAD_MAX)
+        .keep_alive(true)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
+        .with_upgrades();
+    tokio::pin!(http);
+    let mut stop = stop;
+    tokio::select! {
+        _ = &mut http => {}
+        _ = stop.changed() => {
+            http.as_mut().graceful_shutdown();
+            let _ = http.await;
+        }
+    }
+    drop(place);
+}
+
+/// How many connections there are, in all and by address.
+struct Bounds {
+    most: Connections,
+    held: Mutex<(u32, HashMap<IpAddr, u32>)>,
+}
+
+/// A connection's place; given back when the connection's HTTP part is over.
+struct Place {
+    bounds: Arc<Bounds>,
+    address: IpAddr,
+}
+
+impl Bounds {
+    fn new(most: Connections) -> Bounds {
+        Bounds { most, held: Mutex::default() }
+    }
+
+    fn take(self: Arc<Self>, address: IpAddr) -> Option<Place> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let (total, addresses) = &mut *held;
+        let of_address = addresses.entry(address).or_insert(0);
+        if *total >= self.most.total || *of_address >= self.most.per_address {
+            if *of_address == 0 {
+                addresses.remove(&address);
+            }
+            return None;
+        }
+        *total += 1;
+        *of_address += 1;
+        drop(held);
+        Some(Place { bounds: self, address })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut held = self.bounds.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let (total, addresses) = &mut *held;
+        *total = total.saturating_sub(1);
+        if let Some(count) = addresses.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                addresses.remove(&self.address);
+            }
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! The gates over HTTP: what is declared, in force and live; changes in place; units held by hand;
+//! the ledger.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+use super::{Site, answer, auth};
+use crate::admission::gate::{Counts, Gate};
+use crate::admission::{Admit, Answer, Cancelled, Lease, Offer, OwnerId, Release};
+use crate::evidence::Evidence;
+use crate::id::{ClassId, Generation, Stage, TenantId};
+use crate::runtime::change::{self, Change};
+use crate::runtime::service::Service;
+
+/// Owners of units that are held by hand.
+const HOLD_OWNERS: u64 = 1 << 61;
+/// The longest a unit may be held by hand.
+const HOLD_MAX: Duration = Duration::from_secs(600);
+
+/// Every gate.
+pub async fn list(State(site): State<Site>, headers: HeaderMap) -> Response {
+    if let Err(refused) = auth::check(&site, &headers) {
+        return *refused;
+    }
+    let service = &site.service;
+    let gates: Vec<Value> = service.gates.stages().filter_map(|s| show(service, s)).collect();
+    let mut response = Json(json!({
+        "incarnation": service.incarnation,
+        "draining": service.is_draining(),
+        "gates": gates,
+    }))
+    .into_response();
+    let no_store = axum::http::HeaderValue::from_static("no-store");
+    response.headers_mut().insert(axum::http::header::CACHE_CONTROL, no_store);
+    response
+}
+
+fn show(service: &Service, stage: Stage) -> Option<Value> {
+    let now = service.clock.now();
+    let (limits, counts) =
+        service.gates.look(stage, |gate: &Gate| (gate.limits().clone(), gate.counts(now)))?;
+    let name = service.gate_name(stage);
+    let declared = service.changes.declared(stage);
+    let source: Map<String, Value> = change::KEYS
+        .iter()
+        .map(|key| {
+            let changed = declared.contains_key(*key);
+            let from = if changed { "runtime" } else { service.limit_source(stage, key) };
+            ((*key).to_owned(), from.into())
+        })
+        .collect();
+    Some(json!({
+        "gate": name,
+        "mode": limits.mode.label(),
+        "contract": contract(stage),
+        "declared": declared,
+        "effective": change::show(&limits),
+        "source": source,
+        "live": live(&counts),
+        "adaptive": {"state": if limits.adaptive { "open" } else { "off" }},
+    }))
+}
+
+fn live(counts: &Counts) -> Value {
+    json!({
+        "active": counts.active,
+        "active_units": counts.active_units,
+        "cleanup_pending": counts.cleanup_pending,
+        "quarantined": counts.quarantined,
+        "queued": counts.queued,
+        "queued_bytes": counts.queued_bytes,
+        "ceiling": counts.in_force,
+        "oldest_age_ms": counts.oldest_queued_ms.unwrap_or(0),
+        "mean_wait_ms": counts.mean_wait_ms,
+        "closed": counts.closed.map(|why| {
+            crate::admission::RefusalReason::Closed(why).disposition().reason
+        }),
+        "tenants_active": counts.tenants_active,
+    })
+}
+
+/// The gate's resource contract.
+fn contract(stage: Stage) -> Value {
+    let (unit, reserved, released) = match stage {
+        Stage::Call => ("one conversation", "before the upgrade", "the call's task is over"),
+        Stage::Recognition => ("one utterance", "at the start of speech", "the provider's end"),
+        Stage::Model => ("one model request", "before the request", "the provider's end"),
+        Stage::Synthesis => ("one answer's voice", "at the first phrase", "the provider's end"),
+        Stage::Tool(_) => ("one tool run", "before the run", "the tool's end"),
+        Stage::Callback => ("one callback record", "before the commit", "its terminal state"),
+        Stage::Handoff => ("one handoff", "before the offer", "its terminal state"),
+    };
+    json!({
+        "unit": unit,
+        "reservation_point": reserved,
+        "release_evidence": released,
+        "scope": "process",
+        "exclusive": true,
+        "cost": 1,
+    })
+}
+
+/// Changes a gate's limits in place (B-026…B-031).
+pub async fn change(
+    State(site): State<Site>,
+    Path(gate): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    if let Err(refused) = auth::check(&site, &headers) {
+        return *refused;
+    }
+    let service = &site.service;
+    let Some(stage) = service.stage_named(&gate) else { return unknown_gate(service, &gate) };
+    let body: Value = match serde_json::from_slice(&body) {
+        Ok(body) => body,
+        Err(problem) => {
+            let message = format!("The body is no JSON: {problem}.");
+            return answer::error(StatusCode::BAD_REQUEST, "invalid_json", &message, None);
+        }
+    };
+    match Change::parse(&body).and_then(|change| service.changes.apply(service, stage, change)) {
+        Ok(()) => match show(service, stage) {
+            Some(shown) => Json(shown).into_response(),
+            None => unknown_gate(service, &gate),
+        },
+        Err(wrong) => {
+            let (code, param) = ("invalid_limit", Some(wrong.key.as_str()));
+            answer::error(StatusCode::BAD_REQUEST, code, &wrong.to_string(), param)
+        }
+    }
+}
+
+fn unknown_gate(service: &Service, gate: &str) -> Response {
+    let names: Vec<String> = service.gates.stages().map(|s| service.gate_name(s)).collect();
+    let message = format!("There is no gate \"{gate}\"; there are {}.", names.join(", "));
+    answer::error(StatusCode::NOT_FOUND, "unknown_gate", &message, Some("gate"))
+}
+
+/// Units held by hand, by gate.
+#[derive(Default)]
+pub struct Holds {
+    held: Mutex<BTreeMap<Stage, Hold>>,
+}
+
+struct Hold {
+    leases: Vec<Lease>,
+    owner: OwnerId,
+    number: u64,
+}
+
+/// Takes every free unit of a gate, for a bounded time: so that a visitor can hear a truthful
+/// refusal.
+pub async fn hold(
+    State(site): State<Site>,
+    Path(gate): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    if let Err(refused) = auth::check(&site, &headers) {
+        return *refused;
+    }
+    let Some(stage) = site.service.stage_named(&gate) else {
+        return unknown_gate(&site.service, &gate);
+    };
+    let wanted: Value = serde_json::from_slice(&body).unwrap_or_else(|_| json!({}));
+    let max_s = wanted.get("max_s").and_then(Value::as_u64).unwrap_or(120);
+    let most = match wanted.get("units") {
+        None => u64::MAX,
+        Some(all) if all == "all" => u64::MAX,
+        Some(units) => match units.as_u64() {
+            Some(units) if units > 0 => units,
+            _ => {
+                let message = "units must be \"all\" or a whole number above 0.";
+                let bad = StatusCode::BAD_REQUEST;
+                return answer::error(bad, "invalid_units", message, Some("units"));
+            }
+        },
+    };
+    release_hold(&site, stage);
+    let (units, number) = take_units(&site, stage, most);
+    let until = Duration::from_secs(max_s).min(HOLD_MAX);
+    let later = site.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(until).await;
+        let same = lock(&later.holds).get(&stage).is_some_and(|hold| hold.number == number);
+        if same {
+            release_hold(&later, stage);
+        }
+    });
+    Json(json!({"gate": gate, "held": units, "max_s": until.as_secs()})).into_response()
+}
+
+fn take_units(site: &Site, stage: Stage, most: u64) -> (usize, u64) {
+    let service = &site.service;
+    let (control, _wakes) = mpsc::channel(1);
+    let mut gates = service.gates.for_owner(control);
+    let now = service.clock.now();
+    let number = now.as_micros();
+    let owner = OwnerId(HOLD_OWNERS | number);
+    gates.rotate(now, owner, Generation(0), Cancelled::Client);
+    let free = service.gates.look(stage, |gate| {
+        let counts = gate.counts(now);
+        counts.in_force.map(|ceiling| ceiling.saturating_sub(counts.active_units))
+    });
+    let free = free.flatten().map_or(0, u64::from).min(most);
+    let mut leases = Vec::new();
+    for _ in 0..free {
+        let offer = Offer {
+            id: gates.name_offer(),
+            owner,
+            generation: Generation(0),
+            born: now,
+            deadline: now + Duration::from_secs(1),
+            tenant: TenantId(0),
+            class: ClassId(0),
+            cost: 1,
+            bytes: 0,
+            retry_of: None,
+            supersedes: None,
+        };
+        match gates.ask(now, stage, offer) {
+            Answer::Admitted(lease) => leases.push(lease),
+            Answer::Queued(ticket) => {
+                gates.withdraw(now, ticket, Cancelled::Client);
+                break;
+            }
+            Answer::Refused(_) => break,
+        }
+    }
+    let units = leases.len();
+    lock(&site.holds).insert(stage, Hold { leases, owner, number });
+    (units, number)
+}
+
+/// Gives held units back.
+pub async fn let_go(
+    State(site): State<Site>,
+    Path(gate): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(refused) = auth::check(&site, &headers) {
+        return *refused;
+    }
+    let Some(stage) = site.service.stage_named(&gate) else {
+        return unknown_gate(&site.service, &gate);
+    };
+    let released = release_hold(&site, stage);
+    Json(json!({"gate": gate, "released": released})).into_response()
+}
+
+fn release_hold(site: &Site, stage: Stage) -> usize {
+    let Some(hold) = lock(&site.holds).remove(&stage) else { return 0 };
+    let released = hold.leases.len();
+    for lease in hold.leases {
+        // Whoever held them by hand says that they are free: nothing ran on them.
+        let _ = site.service.gates.settle(lease, Release::Completed(Evidence::Operator));
+    }
+    site.service.gates.forget(hold.owner);
+    released
+}
+
+fn lock(holds: &Holds) -> std::sync::MutexGuard<'_, BTreeMap<Stage, Hold>> {
+    holds.held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The conservation account of every gate.
+pub async fn ledger(State(site): State<Site>, headers: HeaderMap) -> Response {
+    if let Err(refused) = auth::check(&site, &headers) {
+        return *refused;
+    }
+    let service = &site.service;
+    let gates: Vec<Value> = service
+        .gates
+        .stages()
+        .filter_map(|stage| {
+            let name = service.gate_name(stage);
+            service.gates.look(stage, |gate| change::ledger(&name, gate, &service.tenants))
+        })
+        .collect();
+    let balances = gates.iter().all(|gate| gate["balances"] == true);
+    Json(json!({
+        "incarnation": service.incarnation,
+        "balances": balances,
+        "gates": gates,
+    }))
+    .into_response()
+}

@@ -1,0 +1,105 @@
+//! Health, readiness, metrics, drain, and the records of calls.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use super::{Site, answer, auth};
+use crate::admission::Closed;
+use crate::admission::limits::CloseMode;
+use crate::id::Stage;
+use crate::runtime::service::Service;
+
+/// 200 once bound, also while models load.
+pub async fn healthz() -> Response {
+    Json(json!({"status": "ok"})).into_response()
+}
+
+/// 200 when new calls are served; 503 while loading or draining, with why.
+pub async fn readyz(State(site): State<Site>) -> Response {
+    let service = &site.service;
+    let (status, ready, why) = match (service.backends().is_some(), service.is_draining()) {
+        (_, true) => (StatusCode::SERVICE_UNAVAILABLE, false, "draining"),
+        (false, false) => (StatusCode::SERVICE_UNAVAILABLE, false, "loading"),
+        (true, false) => (StatusCode::OK, true, "ready"),
+    };
+    (status, Json(json!({"ready": ready, "why": why}))).into_response()
+}
+
+/// The Prometheus page.
+pub async fn metrics(State(site): State<Site>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], site.service.metrics.page(&site.service)).into_response()
+}
+
+/// Every call, without traces.
+pub async fn list(State(site): State<Site>, headers: HeaderMap) -> Response {
+    if let Err(refused) = auth::check(&site, &headers) {
+        return *refused;
+    }
+    Json(json!({
+        "incarnation": site.service.incarnation,
+        "calls": site.service.registry.list(),
+    }))
+    .into_response()
+}
+
+/// One call with its trace.
+pub async fn show(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(refused) = auth::check(&site, &headers) {
+        return *refused;
+    }
+    match site.service.registry.find(&id) {
+        Some(record) => Json(record.show()).into_response(),
+        None => {
+            let message = "There is no record of this call; /v1/calls lists those there are.";
+            answer::error(StatusCode::NOT_FOUND, "unknown_call", message, Some("id"))
+        }
+    }
+}
+
+/// Whether new calls are refused, and how many still run.
+pub async fn drain_state(State(site): State<Site>, headers: HeaderMap) -> Response {
+    match auth::check(&site, &headers) {
+        Ok(_) => Json(draining(&site.service)).into_response(),
+        Err(refused) => *refused,
+    }
+}
+
+fn draining(service: &Service) -> Value {
+    // Read back from the gate itself: a drain that is not happening is never claimed (B-084).
+    let closed = service.gates.look(Stage::Call, |gate| gate.closed()).flatten();
+    json!({
+        "incarnation": service.incarnation,
+        "refusing_new": closed == Some(Closed::Draining),
+        "in_flight": service.registry.live_count(),
+    })
+}
+
+/// Begins or ends a drain: the call gate closes, accepted calls keep their stages.
+pub async fn drain(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> Response {
+    if let Err(refused) = auth::check(&site, &headers) {
+        return *refused;
+    }
+    let wanted: Option<Value> = serde_json::from_slice(&body).ok();
+    let enabled = wanted.as_ref().and_then(|body| body.get("enabled")).and_then(Value::as_bool);
+    let Some(enabled) = enabled else {
+        let message = "The body must be {\"enabled\": true} or {\"enabled\": false}.";
+        return answer::error(StatusCode::BAD_REQUEST, "invalid_body", message, Some("enabled"));
+    };
+    let service = &site.service;
+    service.set_draining(enabled);
+    if enabled {
+        service.gates.close(Stage::Call, Closed::Draining, CloseMode::EndQueue);
+    } else if service.backends().is_some() {
+        service.gates.open(Stage::Call);
+    }
+    Json(draining(service)).into_response()
+}

@@ -1,0 +1,66 @@
+//! HTTP and WebSocket: our own accept loop, the routes, and who may use them.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{get, patch, post, put};
+
+use super::service::Service;
+use crate::transport::realtime::secrets::Secrets;
+
+mod accept;
+mod admission;
+mod answer;
+mod auth;
+mod calls;
+mod openapi;
+mod pages;
+mod realtime;
+mod secrets;
+
+pub use accept::{Listening, bind, serve};
+
+/// What every handler is given.
+#[derive(Clone)]
+pub struct Site {
+    /// What all calls share.
+    pub service: Arc<Service>,
+    /// Ephemeral keys that live.
+    pub secrets: Arc<std::sync::Mutex<Secrets>>,
+    /// Units held by hand, to be given back.
+    pub holds: Arc<admission::Holds>,
+}
+
+/// Most ephemeral keys alive at once.
+const SECRETS_MAX: usize = 10_000;
+
+impl Site {
+    /// The site of a service.
+    pub fn new(service: Arc<Service>) -> Site {
+        let secrets = Arc::new(std::sync::Mutex::new(Secrets::new(SECRETS_MAX)));
+        Site { service, secrets, holds: Arc::default() }
+    }
+}
+
+/// Every route there is.
+fn routes(site: Site) -> Router {
+    Router::new()
+        .route("/healthz", get(calls::healthz))
+        .route("/readyz", get(calls::readyz))
+        .route("/metrics", get(calls::metrics))
+        .route("/v1/calls", get(calls::list))
+        .route("/v1/calls/{id}", get(calls::show))
+        .route("/v1/drain", get(calls::drain_state).put(calls::drain))
+        .route("/v1/ledger", get(admission::ledger))
+        .route("/v1/admission", get(admission::list))
+        .route("/v1/admission/{gate}", patch(admission::change))
+        .route("/v1/admission/{gate}/hold", put(admission::hold).delete(admission::let_go))
+        .route("/v1/realtime", get(realtime::upgrade))
+        .route("/v1/realtime/client_secrets", post(secrets::mint))
+        .route("/openapi.json", get(openapi::show))
+        .route("/prompts/{locale}/{file}", get(pages::prompt))
+        .route("/", get(pages::index))
+        .route("/{file}", get(pages::file))
+        .fallback(answer::not_found)
+        .with_state(site)
+}

@@ -1,0 +1,531 @@
+//! One simulated call: jumps from one due instant to the next until nothing is left to happen.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::expect::{self, HeardCheck};
+use super::facts::Fact;
+use super::gates::SimGates;
+use super::script::{Deed, Script, WORDS_PER_S, What, When};
+use super::workers::{Came, Workers};
+use crate::admission::{Admit, Answer, Cancelled, Lease, Offer, OwnerId, Release, Wake};
+use crate::audio::duration_to_samples;
+use crate::call::{Action, Call, Choose, Event, Identity, trace};
+use crate::config::Abilities;
+use crate::dialogue::{Message, Role, ToolChoice, ToolRuns, ToolSpec};
+use crate::evidence::Evidence;
+use crate::id::{CallId, ClassId, Generation, ItemId, RunId, Stage, TenantId, ToolId};
+use crate::leg::{FromCaller, HangUp, Modality, ResponseRequest, Settings, ToCaller};
+use crate::provider::BuildError;
+use crate::time::{Timestamp, ms};
+
+/// The caller's sound comes in such pieces.
+const TICK: Duration = ms(20);
+/// The leg's rate.
+const RATE_HZ: u32 = 24_000;
+/// Characters of a prompt that are said in a second.
+const PROMPT_CHARS_PER_S: u64 = 15;
+/// Virtual time that a call may take to give back what it owes.
+const TEARDOWN: Duration = Duration::from_secs(30);
+/// Owner of units that the script holds by hand.
+const HOLDER: OwnerId = OwnerId(u64::MAX);
+/// Steps without time going on that are a loop.
+const STEPS_MAX: u32 = 100_000;
+
+/// What came of a fixture.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The story, line by line.
+    pub trace: String,
+    /// What happened, as named facts.
+    pub facts: Vec<Fact>,
+    /// What is not as it must be; empty when the fixture passed.
+    pub problems: Vec<String>,
+}
+
+/// Runs a fixture.
+pub fn run(script: &Script, fallback: Arc<dyn Choose>) -> Result<Outcome, BuildError> {
+    let mut world = World::new(script, fallback)?;
+    world.live(script);
+    Ok(world.finish(script))
+}
+
+struct World {
+    now: Timestamp,
+    call: Call,
+    gates: SimGates,
+    workers: Workers,
+    names: BTreeMap<Stage, String>,
+    /// Deeds whose time is known.
+    due: BTreeMap<(Timestamp, usize), What>,
+    /// Deeds that wait for something to happen.
+    awaited: Vec<(usize, Deed)>,
+    holds: BTreeMap<usize, Vec<Lease>>,
+    hold_times: BTreeMap<(Timestamp, usize, bool), ()>,
+    /// What the caller has said or is saying: from, to, words.
+    said: Vec<(Timestamp, Timestamp, String)>,
+    speaks_until: Timestamp,
+    next_tick: Timestamp,
+    stages: BTreeMap<RunId, Stage>,
+    lines: Vec<String>,
+    facts: Vec<Fact>,
+    problems: Vec<String>,
+    heard: Vec<HeardCheck>,
+    saying: String,
+    interrupted: Option<(String, Duration)>,
+    words_per_s: f64,
+    prompts: VecDeque<Event>,
+    /// The item that sounded last.
+    sounding: Option<ItemId>,
+}
+
+impl World {
+    fn new(script: &Script, fallback: Arc<dyn Choose>) -> Result<World, BuildError> {
+        let config = &script.config;
+        let workers = Workers::new(config)?;
+        let agent = config.default_agent();
+        let abilities = Abilities {
+            detects: true,
+            judges_turns: false,
+            partials: true,
+            tool_names: config.tools.keys().cloned().collect(),
+        };
+        let settings = Settings {
+            instructions: agent.instructions.fill(|_| None),
+            tools: specs(script, &workers),
+            tool_choice: ToolChoice::Auto,
+            max_tokens: None,
+            modality: Modality::Audio,
+            voice: None,
+            speed: 1.0,
+            out_rate_hz: RATE_HZ,
+            turn_detection: config.turn_detection(agent, &abilities),
+            transcribe: true,
+            transcription_only: false,
+            extra_events: true,
+        };
+        let identity = Identity {
+            call: CallId(1),
+            tenant: TenantId(0),
+            class: ClassId(0),
+            item_prefix: "item_".into(),
+        };
+        let profile = Arc::new(config.profile(agent, &abilities, fallback));
+        let mut world = World {
+            now: Timestamp::ZERO,
+            call: Call::new(Timestamp::ZERO, identity, profile, settings),
+            gates: SimGates::new(config.gates()),
+            workers,
+            names: config.gates().iter().map(|(s, _)| (*s, config.gate_name(*s))).collect(),
+            due: BTreeMap::new(),
+            awaited: Vec::new(),
+            holds: BTreeMap::new(),
+            hold_times: BTreeMap::new(),
+            said: Vec::new(),
+            speaks_until: Timestamp::ZERO,
+            next_tick: Timestamp::ZERO,
+            stages: BTreeMap::new(),
+            lines: Vec::new(),
+            facts: Vec::new(),
+            problems: Vec::new(),
+            heard: Vec::new(),
+            saying: String::new(),
+            interrupted: None,
+            words_per_s: words_per_s(script),
+            prompts: VecDeque::new(),
+            sounding: None,
+        };
+        world.schedule(script);
+        Ok(world)
+    }
+
+    fn schedule(&mut self, script: &Script) {
+        for (at, deed) in script.caller.iter().enumerate() {
+            match &deed.when {
+                When::At(time) => {
+                    self.due.insert((Timestamp::ZERO + *time, at), deed.what.clone());
+                }
+                When::After { .. } => self.awaited.push((at, deed.clone())),
+            }
+        }
+        for (at, held) in script.gates.iter().enumerate() {
+            self.hold_times.insert((Timestamp::ZERO + held.from, at, true), ());
+            if let Some(until) = held.until {
+                self.hold_times.insert((Timestamp::ZERO + until, at, false), ());
+            }
+        }
+    }
+
+    // === time ===
+
+    fn live(&mut self, script: &Script) {
+        let end = Timestamp::ZERO + script.ends_by;
+        self.step(Event::Connected);
+        let mut steps = 0;
+        while let Some(next) = self.next_instant().filter(|next| *next <= end) {
+            steps = if next > self.now { 0 } else { steps + 1 };
+            if steps > STEPS_MAX {
+                self.problems.push(format!("time stands still at {} ms", self.now.as_millis()));
+                return;
+            }
+            self.now = self.now.max(next);
+            self.happen(script);
+            if self.call.is_over() {
+                return;
+            }
+        }
+    }
+
+    /// The next instant at which anything is due; `None` when only the call's longest time is left.
+    fn next_instant(&self) -> Option<Timestamp> {
+        let deeds = self.due.keys().next().map(|(at, _)| *at);
+        let holds = self.hold_times.keys().next().map(|(at, _, _)| *at);
+        let tick = self.ticks().then_some(self.next_tick);
+        let timer = match self.call.poll_timeout(self.now) {
+            Some((_, crate::call::Timer::CallMax)) | None => None,
+            Some((due, _)) => Some(due),
+        };
+        let all = [deeds, holds, tick, timer, self.workers.next_at(), self.gates.next_deadline()];
+        all.into_iter().flatten().min()
+    }
+
+    /// The caller speaks, or somebody listens for whether they go on.
+    fn ticks(&self) -> bool {
+        self.speaks_until > self.next_tick || self.call.is_hearing()
+    }
+
+    fn happen(&mut self, script: &Script) {
+        while let Some((&(at, hold, take), ())) = self.hold_times.first_key_value() {
+            if at > self.now {
+                break;
+            }
+            self.hold_times.pop_first();
+            self.hold(script, hold, take);
+        }
+        self.gates.expire(self.now);
+        self.deliver();
+        loop {
+            let came = self.workers.poll(self.now);
+            if came.is_empty() {
+                break;
+            }
+            for came in came {
+                self.take(came);
+            }
+        }
+        while let Some((&(at, _), _)) = self.due.first_key_value() {
+            if at > self.now {
+                break;
+            }
+            if let Some((_, what)) = self.due.pop_first() {
+                self.act(what);
+            }
+        }
+        if self.ticks() && self.next_tick <= self.now {
+            self.tick();
+        }
+        self.step(Event::Timeout);
+    }
+
+    fn take(&mut self, came: Came) {
+        match came {
+            Came::Event(event) => self.step(event),
+            Came::Late(stage, offer, evidence) => {
+                if let Some(gate) = self.gates.gates.get_mut(&stage) {
+                    let _ = gate.evidence(self.now, offer, evidence, &mut self.gates.wakes);
+                }
+                self.deliver();
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        self.next_tick = self.now + TICK;
+        let speaks = self.now < self.speaks_until;
+        if speaks {
+            self.workers.hear_for(TICK);
+        }
+        let probability = if speaks { 0.95 } else { 0.05 };
+        let at = Duration::from_micros(self.now.as_micros()) + TICK;
+        self.step(Event::Speech { probability, span: TICK, at });
+    }
+
+    // === the caller and the others ===
+
+    fn act(&mut self, what: What) {
+        match what {
+            What::Says { words, span } => {
+                self.line(&format!("<- caller says \"{words}\""));
+                self.fact(Fact::of_caller(self.now, "speech"));
+                self.speak(words, span);
+            }
+            What::Noise(span) => {
+                self.line(&format!("<- noise of {} ms", span.as_millis()));
+                self.fact(Fact::of_caller(self.now, "noise"));
+                self.speak(String::new(), span);
+            }
+            What::HangsUp => {
+                self.fact(Fact::of_caller(self.now, "hangs_up"));
+                self.step(Event::Caller(FromCaller::Gone { how: "closed" }));
+            }
+            What::Cancels => {
+                self.fact(Fact::of_caller(self.now, "cancels"));
+                self.step(Event::Caller(FromCaller::Cancel { response: None, tag: None }));
+            }
+            What::Responds => {
+                self.fact(Fact::of_caller(self.now, "responds"));
+                let request = Box::new(ResponseRequest::default());
+                self.step(Event::Caller(FromCaller::Respond { request, tag: None }));
+            }
+        }
+    }
+
+    fn speak(&mut self, words: String, span: Duration) {
+        let until = self.now + span;
+        self.said.push((self.now, until, words));
+        if !self.ticks() {
+            self.next_tick = self.now;
+        }
+        self.speaks_until = self.speaks_until.max(until);
+    }
+
+    fn hold(&mut self, script: &Script, at: usize, take: bool) {
+        let held = &script.gates[at];
+        let stage =
+            self.names.iter().find(|(_, name)| **name == held.gate).map(|(stage, _)| *stage);
+        let Some(stage) = stage else {
+            return self.problems.push(format!("gate[{}]: there is no gate {}", at + 1, held.gate));
+        };
+        if !take {
+            for lease in self.holds.remove(&at).unwrap_or_default() {
+                let release = Release::Completed(Evidence::Operator);
+                let _ = self.gates.settle(self.now, lease, release);
+            }
+            return self.deliver();
+        }
+        self.gates.rotate(self.now, HOLDER, Generation(0), Cancelled::Client);
+        for _ in 0..held.units {
+            let offer = Offer {
+                id: self.gates.name_offer(),
+                owner: HOLDER,
+                generation: Generation(0),
+                born: self.now,
+                deadline: self.now + TICK,
+                tenant: TenantId(0),
+                class: ClassId(0),
+                cost: 1,
+                bytes: 0,
+                retry_of: None,
+                supersedes: None,
+            };
+            if let Answer::Admitted(lease) = self.gates.ask(self.now, stage, offer) {
+                self.holds.entry(at).or_default().push(lease);
+            }
+        }
+    }
+
+    // === the machine ===
+
+    fn step(&mut self, event: Event) {
+        self.handle(event);
+        while let Some(event) = self.prompts.pop_front() {
+            self.handle(event);
+        }
+        self.deliver();
+        if let Some(problem) = self.gates.audit() {
+            self.problems.push(format!("at {} ms: {problem}", self.now.as_millis()));
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        if let Some(line) = trace::event(&event) {
+            self.line(&line);
+        }
+        if let Some(fact) = Fact::of_event(self.now, &event) {
+            self.fact(fact);
+        }
+        self.call.handle(self.now, &mut self.gates, event);
+        while let Some(action) = self.call.poll_action() {
+            self.carry_out(action);
+        }
+    }
+
+    fn deliver(&mut self) {
+        while !self.gates.wakes.is_empty() {
+            for wake in std::mem::take(&mut self.gates.wakes) {
+                match wake {
+                    Wake::Granted { lease, .. } => self.handle(Event::Granted(lease)),
+                    Wake::Ended { owner: HOLDER, .. } => {}
+                    Wake::Ended { offer, stage, terminal, .. } => {
+                        self.handle(Event::WaitEnded { offer, stage, terminal });
+                    }
+                }
+            }
+        }
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        if let Some(line) = trace::action(&action) {
+            self.line(&line);
+        }
+        if let Action::Tell(ToCaller::Audio { item, .. }) = &action
+            && self.sounding.as_ref() != Some(item)
+        {
+            self.sounding = Some(item.clone());
+            self.fact(Fact::first_audio(self.now));
+        }
+        let fact = Fact::of_action(self.now, &action, |run| self.stages.get(&run).copied());
+        if let Some(fact) = fact {
+            self.fact(fact);
+        }
+        self.watch(&action);
+        let unit = started(&action).and_then(|run| self.call.lease_of(run));
+        if let (Some(run), Some((stage, _))) = (started(&action), unit) {
+            self.stages.insert(run, stage);
+        }
+        if let Action::Prompt { run, .. } = &action {
+            return self.play_prompt(*run);
+        }
+        let said = &self.said;
+        let now = self.now;
+        self.workers.start(now, &action, unit, |from| words_since(said, now, from));
+    }
+
+    /// Invariants that are held at every action, and what the history has to show later.
+    fn watch(&mut self, action: &Action) {
+        match action {
+            Action::Tell(ToCaller::Audio { generation, .. })
+                if *generation != self.call.generation() =>
+            {
+                let at = self.now.as_millis();
+                self.problems.push(format!("at {at} ms: sound of fenced generation {generation}"));
+            }
+            Action::Voice { .. } => self.saying.clear(),
+            Action::Say { text, .. } => self.saying.push_str(text),
+            Action::Tell(ToCaller::ClearFarEnd { played, .. }) => {
+                self.interrupted = Some((self.saying.clone(), *played));
+            }
+            Action::Think { request, .. } => {
+                let Some((said, played)) = self.interrupted.take() else { return };
+                let spoken = |message: &Message| match message {
+                    Message::Said { role: Role::Assistant, text } => Some(text.clone()),
+                    Message::Said { .. } | Message::Called(_) | Message::Returned { .. } => None,
+                };
+                let in_history = request.history.iter().rev().find_map(spoken).unwrap_or_default();
+                let words_per_s = self.words_per_s;
+                self.heard.push(HeardCheck { said, played, words_per_s, in_history });
+            }
+            _ => {}
+        }
+    }
+
+    /// A prompt's sound is here at once, as long as its words would take.
+    fn play_prompt(&mut self, run: RunId) {
+        let length = ms(1_000 * 40 / PROMPT_CHARS_PER_S);
+        let samples = vec![0; duration_to_samples(length, RATE_HZ)];
+        self.prompts.push_back(Event::Sounded { run, phrase: 0, samples });
+        self.prompts.push_back(Event::PhraseSounded { run, phrase: 0, words: Vec::new() });
+        let proof = Ok(Evidence::Completed);
+        self.prompts.push_back(Event::Ended { run, proof, fault: None });
+    }
+
+    // === the story ===
+
+    fn line(&mut self, line: &str) {
+        self.lines.push(format!("{}  {line}", self.now));
+    }
+
+    fn fact(&mut self, fact: Fact) {
+        let awaited = std::mem::take(&mut self.awaited);
+        self.facts.push(fact);
+        for (at, deed) in awaited {
+            let When::After { fact: pattern, delay, nth } = &deed.when else { continue };
+            let came = self.facts.iter().filter(|fact| fact.fits(pattern)).count();
+            match came >= *nth as usize {
+                true => drop(self.due.insert((self.now + *delay, at), deed.what)),
+                false => self.awaited.push((at, deed)),
+            }
+        }
+    }
+
+    fn finish(mut self, script: &Script) -> Outcome {
+        for (at, deed) in &self.awaited {
+            if let When::After { fact, nth, .. } = &deed.when {
+                let which = if *nth > 1 { format!(" {nth} times") } else { String::new() };
+                let problem = format!("caller[{}]: \"{fact}\" never happened{which}", at + 1);
+                self.problems.push(problem);
+            }
+        }
+        self.awaited.clear();
+        if self.call.has_ended().is_none() {
+            self.step(Event::Caller(FromCaller::Gone { how: "closed" }));
+        }
+        let until = self.now + TEARDOWN;
+        while !self.call.is_over() {
+            let Some(next) = self.workers.next_at().filter(|next| *next <= until) else { break };
+            self.now = self.now.max(next);
+            self.happen(script);
+        }
+        for lease in std::mem::take(&mut self.holds).into_values().flatten() {
+            let _ = self.gates.settle(self.now, lease, Release::Completed(Evidence::Operator));
+        }
+        self.deliver();
+        if self.call.has_ended() != Some(HangUp::CallerGone) && !self.call.is_over() {
+            self.problems.push("the call did not end".into());
+        }
+        self.problems.extend(self.gates.left_over(self.now));
+        self.problems.extend(expect::check(&script.expect, &self.facts, &self.heard));
+        let mut trace = self.lines.join("\n");
+        trace.push('\n');
+        Outcome { trace, facts: self.facts, problems: self.problems }
+    }
+}
+
+fn started(action: &Action) -> Option<RunId> {
+    match action {
+        Action::Recognise { run, .. }
+        | Action::Think { run, .. }
+        | Action::Voice { run, .. }
+        | Action::UseTool { run, .. } => Some(*run),
+        Action::Tell(_)
+        | Action::Fence { .. }
+        | Action::Decode { .. }
+        | Action::JudgeTurn { .. }
+        | Action::Say { .. }
+        | Action::Prompt { .. }
+        | Action::Close { .. }
+        | Action::Cancel { .. }
+        | Action::ForgetSound => None,
+    }
+}
+
+/// What the caller says in an utterance that began at this position of their sound.
+fn words_since(said: &[(Timestamp, Timestamp, String)], now: Timestamp, from: Duration) -> String {
+    let from = Timestamp::from_micros(from.as_micros() as u64);
+    let within = said.iter().filter(|(start, until, _)| *until >= from && *start <= now);
+    let words: Vec<&str> = within.map(|(_, _, words)| words.as_str()).collect();
+    words.join(" ").trim().to_owned()
+}
+
+fn words_per_s(script: &Script) -> f64 {
+    let table = &script.config.tts.table;
+    let given =
+        table.get("words_per_s").and_then(|v| v.as_float().or(v.as_integer().map(|i| i as f64)));
+    given.unwrap_or(WORDS_PER_S)
+}
+
+/// The scripted tools, offered to the model.
+fn specs(script: &Script, workers: &Workers) -> Vec<ToolSpec> {
+    let scripted = script.config.tools.iter().enumerate();
+    let scripted = scripted.filter(|(_, (_, tool))| tool.provider == "scripted");
+    scripted
+        .zip(workers.tools())
+        .map(|((at, (name, _)), tool)| ToolSpec {
+            name: name.clone(),
+            description: tool.description().to_owned(),
+            parameters: tool.parameters().clone(),
+            runs: ToolRuns::Here { tool: ToolId(at as u16), effect: tool.effect() },
+        })
+        .collect()
+}

@@ -1,0 +1,8 @@
+//! The Realtime event protocol: golden scripts, the order of events, wrong input, the leg.
+
+mod golden;
+mod leg;
+mod order;
+mod properties;
+mod script;
+mod start;
