@@ -23,8 +23,8 @@
 //! `cancel_evidence = "half_close"` (the default): on a cancel we shut our write half (over TLS
 //! after a `close_notify`), read on and throw away. End of file or a reset is
 //! `stream_closed_by_backend`: the HTTP server has noticed that nobody wants the answer and has let
-//! go of the stream. llama.cpp's server stops its slot within about 10 ms of that; behind a proxy or
-//! a server whose engine runs apart it proves the HTTP server only. `"drain"` lets the answer run
+//! go of the stream. llama.cpp's server stops its slot within about 10 ms; behind a proxy or a
+//! server whose engine runs apart it proves the HTTP server only. `"drain"` lets the answer run
 //! out (`completed`), for backends that cannot be stopped. `"documented_abort"` closes at once and
 //! trusts the backend's documentation: weak, counted apart. `"reconcile"` (models only) half-closes
 //! and then asks llama.cpp's `/slots` until no slot works on this request, known by a sampling seed
