@@ -91,7 +91,7 @@ async fn a_real_server_stops_when_it_is_cancelled_in_mid_answer() {
 }
 
 /// The server has two slots (`-np 2`): the third request waits inside it. llama.cpp looks after the
-/// connection of a waiting request only when no slot has said anything for a second, so the evidence
+/// connection of a waiting request only when no slot has said anything for a second, so evidence
 /// may come as late as the end of the others; it does come, and never before.
 #[tokio::test]
 #[ignore = "needs a llama.cpp server: FLOORKEEPER_LLAMA_URL=http://127.0.0.1:18080"]
