@@ -271,16 +271,12 @@ impl Client {
         connection: &mut Connection,
         request: &Request,
     ) -> Result<Evidence, Unknown> {
-        let closed = connection.half_close();
-        let Some(marker) = request.marker else { return closed.await };
-        let idle = self.until_idle(marker);
-        tokio::pin!(closed, idle);
-        tokio::select! {
-            idle = &mut idle => match idle {
-                Some(evidence) => Ok(evidence),
-                None => closed.await,
-            },
-            closed = &mut closed => idle.await.map_or(closed, Ok),
+        let closed = connection.half_close().await;
+        // A request that still waits in the backend's queue is in no slot: only once its stream is
+        // closed does a slot table without it mean anything.
+        match request.marker {
+            Some(marker) => self.until_idle(marker).await.map_or(closed, Ok),
+            None => closed,
         }
     }
 
