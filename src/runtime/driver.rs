@@ -269,6 +269,21 @@ impl Driver {
         }
     }
 
+    /// Ends a call whose machine broke: truthfully, as far as its leg still works.
+    pub async fn break_off(&mut self) {
+        if self.leg_is_up && self.leg.send(ToCaller::HangUp { why: HangUp::Broken }).is_ok() {
+            self.goodbye().await;
+        }
+    }
+
+    /// Lets go of everything but what gates may still be sending.
+    pub fn leave(self) -> mpsc::Receiver<Wake> {
+        for started in self.runs.values() {
+            started.cancel.cancel();
+        }
+        self.control
+    }
+
     /// The last words out, for a bounded time.
     async fn goodbye(&mut self) {
         if !self.leg_is_up {
