@@ -15,14 +15,20 @@ pub mod gate;
 mod lanes;
 pub mod ledger;
 pub mod limits;
+pub mod log;
 pub mod mutant;
 mod records;
+pub mod rerun;
+pub mod shadow;
 mod tombstones;
+pub mod trial;
+pub mod watched;
 
 pub use gate::Gate;
 pub use gate::Place;
 pub use lanes::TENANTS_MAX;
 pub use limits::Limits;
+pub use watched::Watched;
 
 use crate::evidence::{Evidence, Unknown};
 use crate::id::{ClassId, Generation, Stage, TenantId};

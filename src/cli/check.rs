@@ -69,7 +69,9 @@ fn build_all(config: &Config) -> Result<Vec<String>, ConfigErrors> {
         language: config.default_agent().language.clone(),
     };
     let mut found = Found { config, around, missing: Vec::new(), errors: Vec::new() };
-    found.build("vad", "detector", ear::DETECTORS, &config.vad);
+    if config.vad.provider != ear::OFF {
+        found.build("vad", "detector", ear::DETECTORS, &config.vad);
+    }
     found.build("asr", "provider", asr::ASRS, &config.asr);
     found.build("llm", "provider", llm::LLMS, &config.llm);
     found.build("tts", "provider", tts::TTSS, &config.tts);

@@ -28,12 +28,17 @@ pub(super) struct AllChosen {
 
 pub(super) fn read(reader: &mut Reader<'_>) -> AllChosen {
     AllChosen {
-        vad: chosen(reader, "vad", "detector", "silero", &names(ear::DETECTORS)),
+        vad: chosen(reader, "vad", "detector", "silero", &detectors()),
         asr: chosen(reader, "asr", "provider", "moonshine", &names(asr::ASRS)),
         llm: chosen(reader, "llm", "provider", "front_desk", &names(llm::LLMS)),
         tts: chosen(reader, "tts", "provider", "piper", &names(tts::TTSS)),
         tools: tools(reader),
     }
+}
+
+/// The speech detectors, and the word for none.
+fn detectors() -> Vec<&'static str> {
+    names(ear::DETECTORS).into_iter().chain([ear::OFF]).collect()
 }
 
 /// The built-in tools, and those that are described.

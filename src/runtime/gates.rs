@@ -264,7 +264,10 @@ impl Admit for OwnerGates {
     }
 
     fn extend(&mut self, now: Timestamp, ticket: &Ticket) {
-        self.gates.change(ticket.stage, |cell, _| drop(cell.gate.extend(now, ticket)));
+        self.gates.change(ticket.stage, |cell, _| {
+            // A wait that has ended, or was extended before, stays as it is.
+            let _ = cell.gate.extend(now, ticket);
+        });
         self.gates.shared.queued.notify_one();
     }
 

@@ -21,7 +21,7 @@ pub fn needs_models(config: &Config) -> bool {
     config.vad.provider == "silero"
         || config.asr.provider == "moonshine"
         || config.tts.provider == "piper"
-        || config.turn.end == config::TurnEnd::SmartTurn && config.vad.provider != "off"
+        || config.turn.end == config::TurnEnd::SmartTurn && config.vad.provider != provider::ear::OFF
 }
 
 /// Builds every provider; blocks (models load). Each that cannot be had is said with what then does
@@ -62,7 +62,7 @@ fn detector(
     around: &Surroundings,
 ) -> Result<Option<Arc<dyn provider::ear::Detector>>, BuildError> {
     let chosen = &config.vad;
-    if chosen.provider == "off" {
+    if chosen.provider == provider::ear::OFF {
         return Ok(None);
     }
     let built = provider::find(DETECTORS, "vad.detector", &chosen.provider)
