@@ -6,8 +6,8 @@ use crate::time::Timestamp;
 #[derive(Clone, Default)]
 pub(super) struct Deadlines {
     heap: Vec<Due>,
-    /// Where in the heap each record's place stands; apart from the records, so that a move down the
-    /// heap touches little memory.
+    /// Where in the heap each record's place stands; apart from the records, so that a move down
+    /// the heap touches little memory.
     stands: Vec<u32>,
 }
 

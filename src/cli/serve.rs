@@ -12,9 +12,11 @@ use tokio::sync::watch;
 use crate::admission::Closed;
 use crate::admission::limits::CloseMode;
 use crate::cli::check::environment;
+use crate::cli::prompts;
 use crate::config::{Config, Fallback, LogFormat};
 use crate::id::Stage;
 use crate::provider::models;
+use crate::provider::tts::{Tts, TtsOptions};
 use crate::runtime::clock::Clock;
 use crate::runtime::gates::Gates;
 use crate::runtime::http::{self, Site};
@@ -35,6 +37,9 @@ pub struct ServeArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
 }
+
+/// Rates of legs: prompts are brought to them before the first call.
+const LEG_RATES_HZ: [u32; 2] = [24_000, 8_000];
 
 /// Serves until a signal, then drains.
 pub async fn run(args: ServeArgs) -> ExitCode {
@@ -108,6 +113,7 @@ async fn load(service: &Arc<Service>) -> Result<(), ExitCode> {
     });
     match built.await {
         Ok(Ok(backends)) => {
+            prepare_prompts(service, backends.tts.clone()).await;
             start::open(service, backends);
             Ok(())
         }
@@ -119,6 +125,29 @@ async fn load(service: &Arc<Service>) -> Result<(), ExitCode> {
             eprintln!("floorkeeper: loading the providers broke: {panicked}");
             Err(ExitCode::FAILURE)
         }
+    }
+}
+
+/// Makes sure that every agent's callers can be told everything in their language, and at once.
+async fn prepare_prompts(service: &Service, tts: Option<Arc<dyn Tts>>) {
+    let config = &service.config;
+    for agent in config.agents.values() {
+        let mut fallback = service.prompts.copy();
+        let locale = fallback.script.prompts.locale_for(&agent.language).to_owned();
+        if let Some(tts) = tts.clone()
+            && !fallback.silent(&locale).is_empty()
+        {
+            let (voice, language) = (agent.voice.clone(), agent.language.clone());
+            let options = TtsOptions { voice, language, speed: 1.0 };
+            let dir = config.models.dir.join("prompts");
+            match prompts::complete(&mut fallback, tts, &options, &dir, &agent.language).await {
+                Ok(()) => service.prompts.take(fallback),
+                Err(problem) => tracing::warn!(
+                    "prompts of {locale}: {problem}; its callers hear the default locale's"
+                ),
+            }
+        }
+        service.prompts.warm(&agent.language, &LEG_RATES_HZ);
     }
 }
 

@@ -98,7 +98,12 @@ impl Driver {
         let sleep = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(sleep);
         while !self.call.is_over() {
-            let now = self.service.clock.now();
+            let mut now = self.service.clock.now();
+            if self.call.poll_timeout(now).is_some_and(|(due, _)| due <= now) {
+                // What is due goes before what comes: a caller's frames never starve the agent's own.
+                self.step(Event::Timeout);
+                now = self.service.clock.now();
+            }
             let due = self.call.poll_timeout(now).map_or(now + ms(60_000), |(due, _)| due);
             let due = self.meter.opens_at(now).map_or(due, |opens| due.min(opens));
             sleep.as_mut().reset(self.service.clock.instant(due));

@@ -1,4 +1,5 @@
-//! Random histories, run on the gate and on the model side by side; the invariants after every operation.
+//! Random histories, run on the gate and on the model side by side; the invariants after every
+//! operation.
 
 use floorkeeper::admission::ledger::Account;
 use floorkeeper::admission::limits::{CloseMode, Fairness, Limits, Slots, Tombstones};
@@ -261,12 +262,13 @@ impl Pair {
     fn withdraw(&mut self, ticket: Ticket) {
         let id = ticket.offer.0;
         let _ = self.gate.withdraw(self.now, ticket, Cancelled::HangUp, &mut self.wakes);
+        self.model.expire(self.now);
         if self.model.take_waiting(id).is_some() {
             self.model.end(id, Terminal::Cancelled(Cancelled::HangUp));
-            self.settle_model();
         } else {
             self.model.revoke(id, Cancelled::HangUp);
         }
+        self.model.fill();
     }
 
     fn rotate(&mut self, owner: u64, generation: Generation) {

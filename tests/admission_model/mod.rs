@@ -215,21 +215,23 @@ impl Model {
     pub fn rotate(&mut self, now: Timestamp, owner: u64, generation: Generation) {
         let known = self.owners.contains_key(&owner);
         self.owners.insert(owner, Owner { generation, watermark: None });
-        if known && self.drop_waiting_of(owner, Cancelled::BargeIn) > 0 {
+        if known {
             self.expire(now);
-            self.fill();
+            self.drop_waiting_of(owner, Cancelled::BargeIn);
         }
         for item in self.running.iter_mut().chain(&mut self.limbo) {
             if item.owner == owner {
                 item.cancelled = item.cancelled.or(Some(Cancelled::BargeIn));
             }
         }
+        self.fill();
     }
 
     pub fn forget(&mut self, now: Timestamp, owner: u64) {
         if self.owners.remove(&owner).is_none() {
             return;
         }
+        self.expire(now);
         self.drop_waiting_of(owner, Cancelled::HangUp);
         let (dropped, kept) = self.running.drain(..).partition(|item| item.owner == owner);
         self.running = kept;
@@ -239,18 +241,16 @@ impl Model {
                 item.owner = u64::MAX;
             }
         }
-        self.expire(now);
         self.fill();
     }
 
-    fn drop_waiting_of(&mut self, owner: u64, why: Cancelled) -> usize {
+    fn drop_waiting_of(&mut self, owner: u64, why: Cancelled) {
         let (gone, kept): (Vec<Item>, _) =
             self.waiting.drain(..).partition(|item| item.owner == owner);
         self.waiting = kept;
         for item in &gone {
             self.end(item.id, Terminal::Cancelled(why));
         }
-        gone.len()
     }
 
     pub fn take_waiting(&mut self, id: u64) -> Option<Item> {

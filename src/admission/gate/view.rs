@@ -24,6 +24,8 @@ pub struct Counts {
     pub active: u64,
     /// Units they hold.
     pub active_units: u32,
+    /// Of the leases that run, claims nobody has confirmed yet.
+    pub provisional: u32,
     /// Of the leases that run, those whose work has lost its authority.
     pub cleanup_pending: u32,
     /// Leases of which nothing is known.
@@ -122,6 +124,7 @@ impl Gate {
             in_force: self.ceiling_in_force(),
             active: account.active,
             active_units: self.active_units,
+            provisional: self.provisional,
             cleanup_pending: self.cancelling,
             quarantined: account.quarantined,
             quarantined_units: self.quarantined_units,
@@ -180,10 +183,11 @@ impl Gate {
         let pairs = [
             ("queued", seen.queued, account.queued),
             ("waiting", seen.queued, self.lanes.waiting().into()),
-            ("deadlines", seen.queued, self.deadlines.len() as u64),
+            ("deadlines", seen.queued + seen.provisional, self.deadlines.len() as u64),
             ("active", seen.active, account.active),
             ("active units", seen.active_units, self.active_units.into()),
             ("cleanup pending", seen.cancelling, self.cancelling.into()),
+            ("provisional", seen.provisional, self.provisional.into()),
             ("quarantined", seen.quarantined, account.quarantined),
             ("quarantined units", seen.quarantined_units, self.quarantined_units.into()),
             ("queued bytes", seen.queued_bytes, self.queued_bytes),
@@ -213,10 +217,12 @@ struct Recount {
     quarantined: u64,
     quarantined_units: u64,
     queued_bytes: u64,
+    provisional: u64,
 }
 
 impl Recount {
     fn count(&mut self, record: &Record) {
+        self.provisional += u64::from(record.provisional);
         match record.state {
             State::Queued => {
                 self.queued += 1;
