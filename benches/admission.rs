@@ -1,4 +1,5 @@
-//! What a gate costs beside a bare semaphore; the ratios are printed at the end of the run's own numbers.
+//! What a gate costs beside a bare semaphore; the ratios are printed at the end of the run's own
+//! numbers.
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use floorkeeper::admission::limits::{Fairness, Limits, Slots};

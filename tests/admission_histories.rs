@@ -25,7 +25,8 @@ proptest! {
     }
 }
 
-/// An empty history agrees with everything: these are the outcomes that the histories above do reach.
+/// An empty history agrees with everything: these are the outcomes that the histories above do
+/// reach.
 #[test]
 fn every_outcome_a_gate_of_these_limits_has_is_reached() {
     let mut runner = TestRunner::deterministic();

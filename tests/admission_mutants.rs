@@ -1,4 +1,5 @@
-//! Each broken variant of the gate is caught: `cargo test --features mutants --test admission_mutants`.
+//! Each broken variant of the gate is caught: `cargo test --features mutants --test
+//! admission_mutants`.
 #![cfg(feature = "mutants")]
 
 mod admission_model;

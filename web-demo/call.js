@@ -23,6 +23,8 @@ export class Call {
     this.answering = null; // id of the response being produced
     this.answered = new Map(); // item id -> { cut, finished, reportedMs }
     this.waitingTexts = [];
+    this.capturedMs = 0;
+    this.clearedAt = null;
     this.silenced = true; // nothing of an old answer is left in the loudspeaker
     this.turnEndedAt = null;
     this.refusal = null;
@@ -52,6 +54,7 @@ export class Call {
       return;
     }
     this.wire.send({ type: "input_audio_buffer.append", audio: toBase64(pcm) });
+    this.capturedMs += (pcm.length * 1000) / 24000;
     this.debug.count("append");
   }
 
@@ -178,8 +181,9 @@ export class Call {
 
   rotate(generation) {
     if (typeof generation !== "number" || generation <= (this.generation ?? -1)) return;
-    if (this.generation !== undefined) this.timeline.fence(generation);
+    if (this.generation !== undefined) this.timeline.fence(generation, this.clearedAt ?? performance.now());
     this.generation = generation;
+    this.clearedAt = null;
   }
 
   audio(event) {
@@ -222,6 +226,7 @@ export class Call {
       this.unpause();
     } else if (event.state === "cleared") {
       this.paused = false;
+      this.clearedAt = performance.now(); // the generation that did this may be named only later
       this.player.clear();
     }
   }
@@ -275,7 +280,9 @@ const HANDLERS = {
     call.extras = Boolean(event.session?.floorkeeper?.events);
   },
   "input_audio_buffer.speech_started": (call, event) => {
-    call.timeline.begin("caller", event.item_id);
+    // The server says when speech began on the clock of the sound it was sent, before it was sure.
+    const agoMs = call.capturedMs - event.audio_start_ms;
+    call.timeline.begin("caller", event.item_id, Math.max(0, Math.min(5000, agoMs || 0)));
     call.transcript.caller(event.item_id, "");
     call.paused = false;
     call.player.clear();

@@ -38,6 +38,14 @@ impl Detection {
             Detection::Silero => "silero",
         }
     }
+
+    /// Where the client takes its own turns no detector listens, whichever is configured.
+    fn setting(self) -> &'static str {
+        match self {
+            Detection::Off => "vad.detector=earshot",
+            Detection::Silero => "vad.detector=silero",
+        }
+    }
 }
 
 impl Server {
@@ -129,7 +137,7 @@ fn settings(port: u16, detection: Detection, store: &Path) -> Vec<String> {
         format!("llm.reply=\"{REPLY}\""),
         "asr.provider=scripted".into(),
         "tts.provider=scripted".into(),
-        format!("vad.detector={}", detection.name()),
+        detection.setting().into(),
         "turn.end=silence".into(),
         format!("store.path=\"{}\"", store.display()),
         "log.level=warn".into(),

@@ -135,7 +135,8 @@ impl Call {
         }));
     }
 
-    /// The answer that a "please wait" promised cannot be given either: the truth about that follows.
+    /// The answer that a "please wait" promised cannot be given either: the truth about that
+    /// follows.
     pub(super) fn console_again(&mut self, now: Timestamp, cause: Cause) {
         let floor = std::mem::replace(&mut self.floor, Floor::Listening { resumes: None });
         let Floor::FallingBack(prompt) = floor else {

@@ -38,7 +38,8 @@ impl Call {
             }
             Then::Answer => {
                 if matches!(self.floor, Floor::Speaking(_) | Floor::FallingBack(_)) {
-                    // `interrupt_response = false`: the running answer goes on and this turn has none.
+                    // `interrupt_response = false`: the running answer goes on and this turn has
+                    // none.
                     return;
                 }
                 let turn = self.commit_turn(now, admit);
@@ -73,8 +74,8 @@ impl Call {
         self.fall_back(now, admit, cause, answer);
     }
 
-    /// The floor changes hands: a new turn under a new generation. An answer nobody has heard anything of
-    /// is superseded.
+    /// The floor changes hands: a new turn under a new generation. An answer nobody has heard
+    /// anything of is superseded.
     pub(super) fn commit_turn(&mut self, now: Timestamp, admit: &mut dyn Admit) -> TurnId {
         self.counters.turn += 1;
         self.last_activity = now;
@@ -128,8 +129,8 @@ impl Call {
         self.tell(ToCaller::ResponseEnded { response, end, usage });
     }
 
-    /// A barge-in is confirmed: the generation rotates and the agent's sound is gone for good, here and
-    /// at the far end, even when our own work is already done.
+    /// A barge-in is confirmed: the generation rotates and the agent's sound is gone for good, here
+    /// and at the far end, even when our own work is already done.
     pub(super) fn take_floor(
         &mut self,
         now: Timestamp,
@@ -297,8 +298,8 @@ impl Call {
         self.floor = Floor::PlayingOut(Box::new(tail));
     }
 
-    /// Tells the caller's end that a response is over. Gives the turn that goes on with the client's
-    /// function outputs, if it does.
+    /// Tells the caller's end that a response is over. Gives the turn that goes on with the
+    /// client's function outputs, if it does.
     pub(super) fn finish_response(&mut self, now: Timestamp, answer: &Answer) -> Option<TurnId> {
         let (response, usage) = (answer.response, answer.usage);
         if answer.opened {

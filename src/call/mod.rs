@@ -4,19 +4,20 @@
 //!            commit / response.create           first frame sent            all sent
 //! Listening ────────────────────────▶ Thinking ─────────────────▶ Speaking ──────────▶ PlayingOut
 //!     ▲  ▲                               │  refused, failed, late    │  │                   │
-//!     │  │                               ▼                           │  │ barge-in          │ heard
+//!     │  │                               ▼                           │  │ barge-in    heard │
 //!     │  └───────── prompt heard ── FallingBack ◀────────────────────┘  │ confirmed         │
 //!     └──────────────────────────────────┴──────────────────────────────┴───────────────────┘
 //!
 //!            speech, agent silent                     end of turn              words known
 //! Quiet ───────────────────────────────▶ Hearing ───────────────────▶ Settling ──────────▶ Quiet
 //!   │  speech, agent audible                ▲
-//!   └─────────────────────▶ Suspect ────────┘ confirmed   (rejected: back to Quiet, playout resumes)
+//!   └─────────────────────▶ Suspect ────────┘ confirmed    (rejected: Quiet, playout resumes)
 //! ```
 //!
-//! [`Call::handle`] takes one event, with the time and the gates as arguments; drain [`Call::poll_action`]
-//! behind every call of it. [`Call::poll_timeout`] says when to come back with [`Event::Timeout`]; coming
-//! early is harmless. Nothing here waits, reads a clock or does I/O.
+//! [`Call::handle`] takes one event, with the time and the gates as arguments; drain
+//! [`Call::poll_action`] behind every call of it. [`Call::poll_timeout`] says when to come back
+//! with [`Event::Timeout`]; coming early is harmless. Nothing here waits, reads a clock or does
+//! I/O.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -129,8 +129,8 @@ impl Call {
         self.start_answer(now, admit, turn, now, *request);
     }
 
-    /// A client's request is a turn of its own, unless the words it asks about were committed just now
-    /// and nothing has answered them.
+    /// A client's request is a turn of its own, unless the words it asks about were committed just
+    /// now and nothing has answered them.
     fn turn_for_request(&mut self, now: Timestamp, admit: &mut dyn Admit) -> TurnId {
         self.commit_turn(now, admit)
     }

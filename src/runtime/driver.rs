@@ -128,7 +128,7 @@ impl Driver {
         self.call.has_ended().unwrap_or(HangUp::Broken)
     }
 
-    /// Control first, then providers, then the caller; what is written is pushed out on the way.
+    /// Control first, then providers, timers, the caller; what is written is pushed out on the way.
     fn poll_one(
         &mut self,
         cx: &mut Context<'_>,
@@ -141,6 +141,10 @@ impl Driver {
         if let Poll::Ready(Some(event)) = self.events.poll_recv(cx) {
             return Poll::Ready(Woken::Event(event));
         }
+        // Before the caller: one who always has a frame ready must not hold up the agent's sound.
+        if sleep.poll(cx).is_ready() {
+            return Poll::Ready(Woken::Timer);
+        }
         if self.leg_is_up {
             if let Poll::Ready(Err(_)) = self.leg.poll_flush(cx) {
                 return Poll::Ready(Woken::Caller(FromCaller::Gone { how: "reset" }));
@@ -151,7 +155,7 @@ impl Driver {
                 return Poll::Ready(Woken::Caller(said));
             }
         }
-        sleep.poll(cx).map(|()| Woken::Timer)
+        Poll::Pending
     }
 
     fn hear(&mut self, said: FromCaller) {

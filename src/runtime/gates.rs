@@ -20,7 +20,8 @@ use crate::evidence::Evidence;
 use crate::id::{Generation, Stage};
 use crate::time::Timestamp;
 
-/// Where a call hears what gates decided for it. Its capacity is more than a call can ever wait for.
+/// Where a call hears what gates decided for it. Its capacity is more than a call can ever wait
+/// for.
 pub type Control = mpsc::Sender<Wake>;
 /// What one call can wait for at once, with room to spare.
 pub const WAITS_MAX: usize = 32;
@@ -231,7 +232,11 @@ impl Admit for OwnerGates {
         let Ok(slot) = self.control.clone().try_reserve_owned() else {
             // More waits than a call can have: refused like any other full queue.
             let reason = RefusalReason::Overloaded(Overload::QueueFull);
-            return Answer::Refused(crate::admission::Refusal { stage, reason, retry_after_s: None });
+            return Answer::Refused(crate::admission::Refusal {
+                stage,
+                reason,
+                retry_after_s: None,
+            });
         };
         let answer = self.gates.change(stage, |cell, wakes| {
             let answer = cell.gate.offer(now, offer, wakes);
@@ -259,7 +264,10 @@ impl Admit for OwnerGates {
     }
 
     fn extend(&mut self, now: Timestamp, ticket: &Ticket) {
-        self.gates.change(ticket.stage, |cell, _| drop(cell.gate.extend(now, ticket)));
+        self.gates.change(ticket.stage, |cell, _| {
+            // A wait that has ended, or was extended before, stays as it is.
+            let _ = cell.gate.extend(now, ticket);
+        });
         self.gates.shared.queued.notify_one();
     }
 
@@ -274,14 +282,9 @@ impl Admit for OwnerGates {
         settled.unwrap_or(Settled::AlreadyReleased)
     }
 
-    fn rotate(
-        &mut self,
-        now: Timestamp,
-        owner: OwnerId,
-        generation: Generation,
-        why: Cancelled,
-    ) {
-        // At generation 0 the owner is registered at every gate; later only work that rotates is touched.
+    fn rotate(&mut self, now: Timestamp, owner: OwnerId, generation: Generation, why: Cancelled) {
+        // At generation 0 the owner is registered at every gate; later only work that rotates is
+        // touched.
         let first = generation == Generation(0);
         for stage in self.gates.shared.cells.keys().filter(|stage| first || stage.rotates()) {
             self.gates.change(*stage, |cell, wakes| {

@@ -1,5 +1,5 @@
-//! Counters and histograms of DESIGN section 6. What gates count is read from their ledgers at the scrape,
-//! so that it cannot differ from them. Tenant and call ids are never labels.
+//! Counters and histograms of DESIGN section 6. What gates count is read from their ledgers at the
+//! scrape, so that it cannot differ from them. Tenant and call ids are never labels.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;

@@ -14,3 +14,4 @@ mod runs;
 pub mod service;
 mod sound;
 pub mod start;
+pub mod variables;

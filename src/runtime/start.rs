@@ -1,11 +1,12 @@
-//! From configuration to a serving process: gates, providers, HTTP; and what is said when something is missing.
+//! From configuration to a serving process: gates, providers, HTTP; and what is said when something
+//! is missing.
 
 use std::sync::Arc;
 
 use super::backends::Backends;
 use super::service::Service;
-use crate::admission::limits::CloseMode;
 use crate::admission::Closed;
+use crate::admission::limits::CloseMode;
 use crate::config::{self, Config};
 use crate::id::Stage;
 use crate::provider::asr::ASRS;
@@ -23,8 +24,8 @@ pub fn needs_models(config: &Config) -> bool {
         || config.turn.end == config::TurnEnd::SmartTurn && config.vad.provider != provider::ear::OFF
 }
 
-/// Builds every provider; blocks (models load). Each that cannot be had is said with what then does not work,
-/// and the next best takes its place.
+/// Builds every provider; blocks (models load). Each that cannot be had is said with what then does
+/// not work, and the next best takes its place.
 pub fn build(config: &Config) -> Result<Backends, BuildError> {
     let around = Surroundings {
         models_dir: config.models.dir.clone(),

@@ -1,4 +1,5 @@
-//! The scripted providers in virtual time: runs started by actions, their signals due at their own instants.
+//! The scripted providers in virtual time: runs started by actions, their signals due at their own
+//! instants.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -61,7 +62,9 @@ impl Workers {
             llm: LlmScript::from_table(&config.llm.table)?,
             tts: TtsScript::from_table(&config.tts.table)?,
             asr: AsrScript::from_table(&config.asr.table)?,
-            tools: tools.map(|tool| ToolScript::from_table(&tool.table)).collect::<Result<_, _>>()?,
+            tools: tools
+                .map(|tool| ToolScript::from_table(&tool.table))
+                .collect::<Result<_, _>>()?,
             evidence: config
                 .gates()
                 .into_iter()
@@ -88,7 +91,8 @@ impl Workers {
         self.runs.insert(run, worker);
     }
 
-    /// Carries out an action that concerns a provider. `said` is what the caller says in the utterance.
+    /// Carries out an action that concerns a provider. `said` is what the caller says in the
+    /// utterance.
     pub fn start(
         &mut self,
         now: Timestamp,

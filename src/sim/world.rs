@@ -9,9 +9,7 @@ use super::facts::Fact;
 use super::gates::SimGates;
 use super::script::{Deed, Script, WORDS_PER_S, What, When};
 use super::workers::{Came, Workers};
-use crate::admission::{
-    Admit, Answer, Cancelled, Lease, Offer, OwnerId, Release, Wake,
-};
+use crate::admission::{Admit, Answer, Cancelled, Lease, Offer, OwnerId, Release, Wake};
 use crate::audio::duration_to_samples;
 use crate::call::{Action, Call, Choose, Event, Identity, trace};
 use crate::config::Abilities;
@@ -294,7 +292,8 @@ impl World {
 
     fn hold(&mut self, script: &Script, at: usize, take: bool) {
         let held = &script.gates[at];
-        let stage = self.names.iter().find(|(_, name)| **name == held.gate).map(|(stage, _)| *stage);
+        let stage =
+            self.names.iter().find(|(_, name)| **name == held.gate).map(|(stage, _)| *stage);
         let Some(stage) = stage else {
             return self.problems.push(format!("gate[{}]: there is no gate {}", at + 1, held.gate));
         };
@@ -502,11 +501,7 @@ fn started(action: &Action) -> Option<RunId> {
 }
 
 /// What the caller says in an utterance that began at this position of their sound.
-fn words_since(
-    said: &[(Timestamp, Timestamp, String)],
-    now: Timestamp,
-    from: Duration,
-) -> String {
+fn words_since(said: &[(Timestamp, Timestamp, String)], now: Timestamp, from: Duration) -> String {
     let from = Timestamp::from_micros(from.as_micros() as u64);
     let within = said.iter().filter(|(start, until, _)| *until >= from && *start <= now);
     let words: Vec<&str> = within.map(|(_, _, words)| words.as_str()).collect();
@@ -515,7 +510,8 @@ fn words_since(
 
 fn words_per_s(script: &Script) -> f64 {
     let table = &script.config.tts.table;
-    let given = table.get("words_per_s").and_then(|v| v.as_float().or(v.as_integer().map(|i| i as f64)));
+    let given =
+        table.get("words_per_s").and_then(|v| v.as_float().or(v.as_integer().map(|i| i as f64)));
     given.unwrap_or(WORDS_PER_S)
 }
 

@@ -1,4 +1,5 @@
-//! Random histories, run on the gate and on the model side by side; the invariants after every operation.
+//! Random histories, run on the gate and on the model side by side; the invariants after every
+//! operation.
 
 use floorkeeper::admission::ledger::Account;
 use floorkeeper::admission::limits::{CloseMode, Fairness, Limits, Slots, Tombstones};
