@@ -106,7 +106,7 @@ async fn data_after_a_close_is_ignored() {
 /// A reset in the middle of an answer, a vanished half, a plain end: the call is over, its units are back.
 #[tokio::test]
 async fn a_connection_that_breaks_in_mid_answer_gives_everything_back() {
-    let rig = Rig::start(&[]).await;
+    let rig = Rig::telling_stories(&[]).await;
     for way in ["reset", "end", "half"] {
         let mut stream = session(&rig).await;
         let question = br#"{"type": "response.create"}"#;

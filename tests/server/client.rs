@@ -21,11 +21,17 @@ impl Client {
         Client::with_session(rig, json!({})).await
     }
 
-    /// The same with more in its session.
-    pub async fn with_session(rig: &Rig, more: Value) -> Client {
-        let (socket, _) = connect_async(rig.url()).await.unwrap();
+    /// Connects to a server of this address and asks for nothing.
+    pub async fn at(url: &str) -> Client {
+        let (socket, _) = connect_async(url).await.unwrap();
         let mut client = Client { socket, events: Vec::new() };
         client.until("session.created").await;
+        client
+    }
+
+    /// The same with more in its session.
+    pub async fn with_session(rig: &Rig, more: Value) -> Client {
+        let mut client = Client::at(&rig.url()).await;
         let mut session = json!({"type": "realtime", "floorkeeper": {"events": true}});
         session.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         client.send(json!({"type": "session.update", "session": session})).await;

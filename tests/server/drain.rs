@@ -79,7 +79,7 @@ async fn a_drain_ends_waits_and_lets_accepted_calls_go_on() {
 /// When the drain's window closes, what is left is ended and told why: 1012.
 #[tokio::test]
 async fn calls_left_when_the_window_closes_are_told_why() {
-    let rig = Rig::start(&[]).await;
+    let rig = Rig::telling_stories(&[]).await;
     let mut client = Client::connect(&rig).await;
     client.ask("Tell me a story.").await;
     client.until("response.output_audio.delta").await;

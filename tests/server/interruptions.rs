@@ -1,7 +1,6 @@
 //! Long answers interrupted over the wire: nothing of them comes any more, and the next request holds what
 //! was heard.
 
-use floorkeeper::runtime::backends::Backends;
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -67,7 +66,7 @@ fn assert_no_sound_after_done(client: &Client) -> usize {
 /// Ten answers are cancelled by the client (issue 2).
 #[tokio::test]
 async fn answers_that_a_client_cancels_end_where_it_stopped_listening() {
-    let rig = Rig::start(&[]).await;
+    let rig = Rig::telling_stories(&[]).await;
     let calls = (0..2).map(|call| {
         let rig = &rig;
         async move {
@@ -93,7 +92,7 @@ async fn answers_that_a_client_cancels_end_where_it_stopped_listening() {
 /// Ten answers are interrupted by the caller's voice; the client then says where it stopped playing.
 #[tokio::test]
 async fn answers_that_a_caller_interrupts_end_where_he_stopped_listening() {
-    let rig = Rig::start(&[]).await;
+    let rig = Rig::telling_stories(&[]).await;
     let turns = json!({"type": "server_vad", "create_response": false, "interrupt_response": true});
     let session = json!({"audio": {"input": {"turn_detection": turns}}});
     let calls = (0..2).map(|call| {
@@ -124,8 +123,8 @@ async fn answers_that_a_caller_interrupts_end_where_he_stopped_listening() {
 /// A voice that goes on for a while after it was told to stop is not heard, and counted (bug class B7).
 #[tokio::test]
 async fn a_voice_that_does_not_stop_is_not_heard() {
-    let late = ["tts.late_after_cancel_ms=400"];
-    let rig = Rig::with(&late, |_: &mut Backends| {}).await;
+    let late = ["tts.late_after_cancel_ms=400", "tts.rate_x=1.25"];
+    let rig = Rig::telling_stories(&late).await;
     let mut client = Client::connect(&rig).await;
     let (response, _) = listen(&mut client, "Tell me a story.", 200).await;
     client.send(json!({"type": "response.cancel"})).await;

@@ -7,44 +7,9 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::{FuturesUnordered, iter};
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::http;
-
-/// A served binary.
-struct Served {
-    child: tokio::process::Child,
-    address: SocketAddr,
-}
-
-impl Served {
-    async fn start(settings: &[&str]) -> Served {
-        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_floorkeeper"));
-        command.arg("serve").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let usual = [
-            "listen=\"127.0.0.1:0\"",
-            "llm.provider=scripted",
-            "asr.provider=scripted",
-            "tts.provider=scripted",
-            "vad.detector=off",
-            "turn.end=silence",
-        ];
-        for setting in usual.iter().chain(settings) {
-            command.args(["--set", setting]);
-        }
-        let mut child = command.kill_on_drop(true).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let ready = tokio::time::timeout(crate::rig::LIMIT, lines.next_line()).await;
-        let line = ready.expect("ready in time").unwrap().expect("it says where it listens");
-        let address = line.split("http://").nth(1).unwrap().trim_end_matches('/');
-        Served { child, address: address.parse().unwrap() }
-    }
-
-    fn descriptors(&self) -> usize {
-        let folder = format!("/proc/{}/fd", self.child.id().unwrap());
-        std::fs::read_dir(folder).unwrap().count()
-    }
-}
+use crate::served::Served;
 
 /// One handshake, and an end as soon as it is answered.
 async fn knock_and_leave(address: SocketAddr) -> u16 {

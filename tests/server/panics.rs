@@ -67,9 +67,10 @@ async fn a_recogniser_that_breaks_costs_one_turn() {
     let rig = rig.await;
     let mut client = Client::connect(&rig).await;
     client.speak(600).await;
-    client.until("input_audio_buffer.committed").await;
+    let response = client.answered().await;
     client.ask("Did you hear me?").await;
-    while client.answered().await["status"] != "completed" {}
+    let response = answered_next(&mut client, &response["id"]).await;
+    assert_eq!(response["status"], "completed", "{response:#}");
     client.hang_up().await;
     rig.quiet_with_unknown(&[Stage::Recognition]).await;
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, disposition};
 use crate::http;
-use crate::rig::{Rig, STORY};
+use crate::rig::{REPLY, Rig};
 
 fn is_kind(kind: &'static str) -> impl Fn(&Value) -> bool {
     move |event| event["type"] == kind
@@ -42,7 +42,7 @@ async fn no_slots_at_all_are_told_as_no_capacity() {
 /// Issue 2, X-17: one slot held by another call and no queue is `overloaded{no_queue}`.
 #[tokio::test]
 async fn a_slot_held_by_another_call_is_told_as_overload() {
-    let rig = Rig::start(&["limits.model.slots=1", "llm.stall_after_ms=50"]).await;
+    let rig = Rig::telling_stories(&["limits.model.slots=1", "llm.tokens_per_s=2"]).await;
     let mut first = Client::connect(&rig).await;
     first.ask("Tell me a story.").await;
     first.until("response.created").await;
@@ -143,7 +143,7 @@ async fn a_written_answer_is_refused_in_writing() {
     let response = client.answered().await;
     assert_eq!(response["status"], "completed", "{response:#}");
     let said = &response["output"][0]["content"][0]["transcript"];
-    assert_eq!(said.as_str().map(str::trim), Some(STORY));
+    assert_eq!(said.as_str().map(str::trim), Some(REPLY));
     client.hang_up().await;
     rig.quiet().await;
 }

@@ -19,11 +19,14 @@ use crate::providers::{Loud, Recorded};
 /// Nothing here takes so long unless it is broken.
 pub const LIMIT: Duration = Duration::from_secs(20);
 
+/// What the model says where nothing else is set: half a second of speech.
+pub const REPLY: &str = "Yes, I am still here.";
+
 /// A voice of ten words a second reads this in more than six seconds.
-pub const STORY: &str = "There was a king who had three sons and a garden full of pears and every \
-    night one pear was gone and nobody knew who had taken it so the king told his eldest son to \
-    watch the tree until the sun came up but the eldest son fell asleep before the moon had risen \
-    and in the morning another pear was gone and the king was very sad";
+pub const STORY: &str = "There was a king who had three sons and a garden full of pears. Every \
+    night one pear was gone. Nobody knew who had taken it, so the king told his eldest son to \
+    watch the tree until the sun came up. But the eldest son fell asleep before the moon had risen, \
+    and in the morning another pear was gone. The king was very sad.";
 
 pub struct Rig {
     pub serving: Serving,
@@ -39,6 +42,13 @@ impl Rig {
         Rig::with(settings, |_| {}).await
     }
 
+    /// The same with long answers.
+    pub async fn telling_stories(settings: &[&str]) -> Rig {
+        let reply = format!("llm.reply=\"{STORY}\"");
+        let settings: Vec<&str> = settings.iter().copied().chain([reply.as_str()]).collect();
+        Rig::start(&settings).await
+    }
+
     /// The same with other providers.
     pub async fn with(settings: &[&str], change: impl FnOnce(&mut Backends)) -> Rig {
         let mut rig = Rig::loading(settings, change).await;
@@ -48,7 +58,7 @@ impl Rig {
 
     /// Bound, but its providers are still to come.
     pub async fn loading(settings: &[&str], change: impl FnOnce(&mut Backends)) -> Rig {
-        let reply = format!("llm.reply=\"{STORY}\"");
+        let reply = format!("llm.reply=\"{REPLY}\"");
         let usual = [
             "listen=\"127.0.0.1:0\"",
             "llm.provider=scripted",
@@ -60,6 +70,7 @@ impl Rig {
             "tts.provider=scripted",
             "tts.first_audio_ms=10",
             "tts.words_per_s=10",
+            "tts.rate_x=1000",
             "tts.word_times=true",
             "vad.detector=off",
             "turn.end=silence",

@@ -21,7 +21,7 @@ fn text(event: &serde_json::Value) -> Vec<u8> {
 /// A reader that never reads is lost once its bounded buffers are full, with all that it held.
 #[tokio::test]
 async fn a_reader_that_never_reads_loses_its_call() {
-    let rig = Rig::start(&[]).await;
+    let rig = Rig::telling_stories(&["tts.words_per_s=20"]).await;
     let mut beside = Client::connect(&rig).await;
     beside.ask("Tell me a story.").await;
     beside.until("response.output_audio.delta").await;

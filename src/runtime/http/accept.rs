@@ -1,7 +1,7 @@
 //! Our own accept loop: bounds, deadlines and TCP_NODELAY that the ready-made one lacks.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -64,10 +64,12 @@ pub async fn serve(listening: Listening, site: Site, mut stop: watch::Receiver<b
             _ = stop.changed() => return,
         };
         match accepted {
-            Ok((stream, peer)) => {
-                let Some(place) = bounds.clone().take(peer.ip()) else { continue };
-                tokio::spawn(connection(stream, app.clone(), place, stop.clone()));
-            }
+            Ok((stream, peer)) => match bounds.clone().take(peer.ip()) {
+                Some(place) => {
+                    tokio::spawn(connection(stream, app.clone(), place, stop.clone()));
+                }
+                None => turn_away(stream),
+            },
             Err(problem) if is_one_connections(&problem) => {}
             Err(problem) => {
                 // Out of descriptors: existing calls go on, new ones wait in the backlog.
@@ -86,6 +88,21 @@ fn is_one_connections(problem: &io::Error) -> bool {
             | io::ErrorKind::ConnectionRefused
             | io::ErrorKind::Interrupted
     )
+}
+
+/// One connection too many: told in one write that cannot wait, and closed.
+fn turn_away(stream: TcpStream) {
+    let body = "{\"error\": {\"message\": \"Too many connections; connections.total and \
+                connections.per_address bound them.\", \"type\": \"server_error\", \
+                \"param\": null, \"code\": \"too_many_connections\"}}";
+    let length = body.len();
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\nCache-Control: no-store\r\nRetry-After: 1\r\n\
+         Connection: close\r\n\r\n{body}"
+    );
+    // Whoever does not get it is turned away all the same.
+    let _ = stream.into_std().and_then(|mut stream| stream.write_all(answer.as_bytes()));
 }
 
 async fn connection(stream: TcpStream, app: Router, place: Place, stop: watch::Receiver<bool>) {

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 
 use super::{Site, answer, auth};
 use crate::admission::gate::{Counts, Gate};
@@ -159,6 +160,8 @@ struct Hold {
     leases: Vec<Lease>,
     owner: OwnerId,
     number: u64,
+    /// Gives it back when its time is over.
+    timer: AbortHandle,
 }
 
 /// Takes every free unit of a gate, for a bounded time: so that a visitor can hear a truthful
@@ -181,16 +184,8 @@ pub async fn hold(
             return answer::error(StatusCode::BAD_REQUEST, code, message, param);
         }
     };
-    let (units, number) = take_units(&site, stage, most);
     let until = Duration::from_secs(max_s).min(HOLD_MAX);
-    let later = site.clone();
-    tokio::spawn(async move {
-        tokio::time::sleep(until).await;
-        let same = lock(&later.holds).get(&stage).is_some_and(|hold| hold.number == number);
-        if same {
-            release_hold(&later, stage);
-        }
-    });
+    let units = take_units(&site, stage, most, until);
     Json(json!({"gate": gate, "held": units, "max_s": until.as_secs()})).into_response()
 }
 
@@ -226,7 +221,17 @@ fn wanted_hold(
     Ok((most, max_s))
 }
 
-fn take_units(site: &Site, stage: Stage, most: u64) -> (usize, u64) {
+async fn end_hold_later(site: Site, stage: Stage, number: u64, until: Duration) {
+    tokio::time::sleep(until).await;
+    let mut held = lock(&site.holds);
+    if held.get(&stage).is_some_and(|hold| hold.number == number)
+        && let Some(hold) = held.remove(&stage)
+    {
+        give_back(&site, hold);
+    }
+}
+
+fn take_units(site: &Site, stage: Stage, most: u64, until: Duration) -> usize {
     let service = &site.service;
     let (control, _wakes) = mpsc::channel(1);
     let mut gates = service.gates.for_owner(control);
@@ -269,8 +274,9 @@ fn take_units(site: &Site, stage: Stage, most: u64) -> (usize, u64) {
         }
     }
     let units = leases.len();
-    held.insert(stage, Hold { leases, owner, number });
-    (units, number)
+    let timer = tokio::spawn(end_hold_later(site.clone(), stage, number, until)).abort_handle();
+    held.insert(stage, Hold { leases, owner, number, timer });
+    units
 }
 
 /// Gives held units back.
@@ -295,6 +301,7 @@ fn release_hold(site: &Site, stage: Stage) -> usize {
 }
 
 fn give_back(site: &Site, hold: Hold) -> usize {
+    hold.timer.abort();
     let released = hold.leases.len();
     for lease in hold.leases {
         // Whoever held them by hand says that they are free: nothing ran on them.
