@@ -41,10 +41,7 @@ pub(super) enum Feed {
     /// Nothing.
     Nothing,
     /// The caller's sound, up to this position so far.
-    Recogniser {
-        input: mpsc::Sender<AsrInput>,
-        fed: u64,
-    },
+    Recogniser { input: mpsc::Sender<AsrInput>, fed: u64 },
     /// Phrases.
     Voice { input: mpsc::Sender<Phrase> },
 }
@@ -253,8 +250,9 @@ impl Converter {
         if fresh {
             self.from = Some((pcm.rate_hz, Resampler::new(pcm.rate_hz, self.to_hz)));
         }
-        let mut out = Vec::with_capacity(pcm.samples.len() * self.to_hz as usize
-            / pcm.rate_hz.max(1) as usize + 16);
+        let mut out = Vec::with_capacity(
+            pcm.samples.len() * self.to_hz as usize / pcm.rate_hz.max(1) as usize + 16,
+        );
         if let Some((_, resampler)) = &mut self.from {
             resampler.push(&pcm.samples, &mut out);
         }

@@ -231,7 +231,11 @@ impl Admit for OwnerGates {
         let Ok(slot) = self.control.clone().try_reserve_owned() else {
             // More waits than a call can have: refused like any other full queue.
             let reason = RefusalReason::Overloaded(Overload::QueueFull);
-            return Answer::Refused(crate::admission::Refusal { stage, reason, retry_after_s: None });
+            return Answer::Refused(crate::admission::Refusal {
+                stage,
+                reason,
+                retry_after_s: None,
+            });
         };
         let answer = self.gates.change(stage, |cell, wakes| {
             let answer = cell.gate.offer(now, offer, wakes);
@@ -274,13 +278,7 @@ impl Admit for OwnerGates {
         settled.unwrap_or(Settled::AlreadyReleased)
     }
 
-    fn rotate(
-        &mut self,
-        now: Timestamp,
-        owner: OwnerId,
-        generation: Generation,
-        why: Cancelled,
-    ) {
+    fn rotate(&mut self, now: Timestamp, owner: OwnerId, generation: Generation, why: Cancelled) {
         // At generation 0 the owner is registered at every gate; later only work that rotates is touched.
         let first = generation == Generation(0);
         for stage in self.gates.shared.cells.keys().filter(|stage| first || stage.rotates()) {

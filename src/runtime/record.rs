@@ -169,7 +169,8 @@ impl Registry {
 
     /// All records without their traces: live ones by name, then the ended ones, newest first.
     pub fn list(&self) -> Vec<Value> {
-        let mut live: Vec<Arc<Record>> = self.live.iter().map(|entry| entry.value().clone()).collect();
+        let mut live: Vec<Arc<Record>> =
+            self.live.iter().map(|entry| entry.value().clone()).collect();
         live.sort_by_key(|record| record.call);
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         live.iter().chain(ended.iter().rev()).map(|record| record.summary()).collect()

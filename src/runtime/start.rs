@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::backends::Backends;
 use super::service::Service;
-use crate::admission::limits::CloseMode;
 use crate::admission::Closed;
+use crate::admission::limits::CloseMode;
 use crate::config::{self, Config};
 use crate::id::Stage;
 use crate::provider::asr::ASRS;

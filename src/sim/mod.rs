@@ -4,6 +4,7 @@
 //! jumps from one due instant to the next; what happened is a list of [`facts`], which the script's
 //! expectations ([`expect`]) and the golden trace are held against. Same script, same trace.
 
+mod client;
 pub mod expect;
 pub mod facts;
 mod gates;

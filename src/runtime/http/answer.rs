@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use crate::admission::{Refusal, Terminal};
-use crate::runtime::service::Service;
 use crate::id::Stage;
+use crate::runtime::service::Service;
 
 /// An error as clients of this API are told it.
 pub fn error(status: StatusCode, code: &str, message: &str, param: Option<&str>) -> Response {

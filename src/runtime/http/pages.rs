@@ -61,9 +61,8 @@ pub async fn prompt(
     State(site): State<Site>,
     Path((locale, file)): Path<(String, String)>,
 ) -> Response {
-    let sound = file
-        .strip_suffix(".wav")
-        .and_then(|prompt| site.service.prompts.original(prompt, &locale));
+    let sound =
+        file.strip_suffix(".wav").and_then(|prompt| site.service.prompts.original(prompt, &locale));
     let Some(pcm) = sound else { return answer::not_found().await };
     let spec = hound::WavSpec {
         channels: 1,

@@ -11,9 +11,7 @@ use tokio::sync::mpsc;
 
 use super::auth::{self, Caller};
 use super::{Site, answer};
-use crate::admission::{
-    Admit, Answer, Cancelled, Lease, Offer, OwnerId, Ticket, Wake,
-};
+use crate::admission::{Admit, Answer, Cancelled, Lease, Offer, OwnerId, Ticket, Wake};
 use crate::config::Agent;
 use crate::id::{CallId, ClassId, Generation, Stage};
 use crate::runtime::clock::Clock;
@@ -97,7 +95,9 @@ async fn take_slot(site: &Site, call: CallId, caller: &Caller) -> Result<Lease, 
             service.gates.forget(owner);
             return Err(Box::new(answer::refused(service, refusal)));
         }
-        Answer::Queued(ticket) => Parked { gates, ticket: Some(ticket), owner, shared: service.gates.clone() },
+        Answer::Queued(ticket) => {
+            Parked { gates, ticket: Some(ticket), owner, shared: service.gates.clone() }
+        }
     };
     let woken = wakes.recv().await;
     parked.ticket = None;

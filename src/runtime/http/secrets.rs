@@ -35,11 +35,12 @@ pub async fn mint(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> 
         Err(found) => return wrong(found),
     };
     let random: [u8; 32] = rand::random();
-    let minted = site
-        .secrets
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-        .mint(random, Clock::wall_s(), caller.tenant, request);
+    let minted = site.secrets.lock().unwrap_or_else(std::sync::PoisonError::into_inner).mint(
+        random,
+        Clock::wall_s(),
+        caller.tenant,
+        request,
+    );
     match minted {
         Ok(minted) => Json(minted.body(session)).into_response(),
         Err(full) => {
