@@ -11,6 +11,9 @@ use crate::turn::playout::Script;
 /// Most items a conversation keeps; the oldest go first.
 pub const ITEMS_MAX: usize = 2_000;
 
+/// What a model is shown in place of a tool's result that has not come yet.
+const UNFINISHED: &str = "{\"status\":\"started, not finished yet\"}";
+
 /// One conversation.
 #[derive(Clone, Debug, Default)]
 pub struct History {
@@ -157,7 +160,22 @@ impl History {
 
     /// What a model is shown, oldest first.
     pub fn messages(&self) -> Vec<Message> {
-        self.entries.iter().filter_map(|entry| to_message(&entry.item.body)).collect()
+        let mut messages = Vec::new();
+        for entry in &self.entries {
+            let Some(message) = to_message(&entry.item.body) else { continue };
+            let open = match &message {
+                Message::Called(call) if self.awaits_output(&call.call_id) => {
+                    Some(call.call_id.clone())
+                }
+                Message::Called(_) | Message::Said { .. } | Message::Returned { .. } => None,
+            };
+            messages.push(message);
+            // A call without any result is refused by model servers, and would be made again.
+            messages.extend(
+                open.map(|call_id| Message::Returned { call_id, output: UNFINISHED.to_owned() }),
+            );
+        }
+        messages
     }
 
     /// One item as a model is shown it.
