@@ -128,7 +128,7 @@ impl Driver {
         self.call.has_ended().unwrap_or(HangUp::Broken)
     }
 
-    /// Control first, then providers, timers, the caller; what is written is pushed out on the way.
+    /// Control first, then providers, timers, the caller; what is written goes out on the way.
     fn poll_one(
         &mut self,
         cx: &mut Context<'_>,
