@@ -128,7 +128,7 @@ impl Driver {
         self.call.has_ended().unwrap_or(HangUp::Broken)
     }
 
-    /// Control first, then providers, timers, the caller; what is written goes out on the way.
+    /// Control first, then providers, timers, the caller; what is written is pushed out on the way.
     fn poll_one(
         &mut self,
         cx: &mut Context<'_>,
@@ -267,6 +267,21 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Ends a call whose machine broke: truthfully, as far as its leg still works.
+    pub async fn break_off(&mut self) {
+        if self.leg_is_up && self.leg.send(ToCaller::HangUp { why: HangUp::Broken }).is_ok() {
+            self.goodbye().await;
+        }
+    }
+
+    /// Lets go of everything but what gates may still be sending.
+    pub fn leave(self) -> mpsc::Receiver<Wake> {
+        for started in self.runs.values() {
+            started.cancel.cancel();
+        }
+        self.control
     }
 
     /// The last words out, for a bounded time.
