@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use floorkeeper::admission::gate::Place;
-use floorkeeper::admission::limits::{Limits, Slots};
-use floorkeeper::admission::log::{Act, Told};
+use floorkeeper::admission::gate::{Place, Pressure};
+use floorkeeper::admission::limits::{
+    ClassRule, CloseMode, Fairness, Limits, Mode, Overflow, Slots,
+};
+use floorkeeper::admission::log::{Act, Line, Log, Said, Told};
 use floorkeeper::admission::rerun::rerun;
 use floorkeeper::admission::trial::{Breach, Criterion, Verdict};
 use floorkeeper::admission::*;
+use floorkeeper::cli::decisions;
+use floorkeeper::cli::replay::replay;
 use floorkeeper::evidence::{Evidence, Unknown};
 use floorkeeper::id::*;
 use floorkeeper::time::{Timestamp, ms};
@@ -100,6 +104,13 @@ impl Desk {
         }
         self.gate.audit().expect("the account balances");
     }
+}
+
+/// The log as the server writes it.
+fn as_text(limits: &Limits, log: &Log) -> String {
+    let first = decisions::opening(Stage::Model, limits);
+    let lines = log.lines().map(decisions::line);
+    std::iter::once(first).chain(lines).map(|line| format!("{line}\n")).collect()
 }
 
 #[derive(Clone, Debug)]
@@ -200,7 +211,9 @@ proptest! {
         desk.register();
         run(&mut desk, ops);
         let log = desk.gate.log().unwrap();
-        prop_assert_eq!(rerun(Stage::Model, limits, log.lines()).unwrap(), log.written());
+        prop_assert_eq!(rerun(Stage::Model, limits.clone(), log.lines()).unwrap(), log.written());
+        let report = replay(as_text(&limits, log).as_bytes()).unwrap();
+        prop_assert_eq!(report.to_string(), format!("{} operations, 0 mismatches", log.written()));
     }
 }
 
@@ -219,6 +232,66 @@ fn a_log_that_was_tampered_with_is_found_out() {
     assert!(differs.to_string().starts_with("line 5: Settle("), "{differs}");
     let other_limits = rerun(Stage::Model, Limits::of(2, 1), &lines).unwrap_err();
     assert!(matches!(&other_limits.act, Act::Offer(offer) if offer.id == OfferId(2)));
+}
+
+#[test]
+fn every_act_and_every_limit_is_the_same_after_it_was_written_and_read() {
+    let limits = Limits {
+        slots: Slots::Unlimited,
+        mode: Mode::Observe,
+        overflow: Overflow::Shed,
+        fairness: Fairness::HardCap { tenant_share_pct: 30 },
+        adaptive: true,
+        classes: vec![ClassRule { class: ClassId(3), reserved: 2, rank: 7 }],
+        aging_ms: Some(9),
+        ..Limits::of(1, 5)
+    };
+    let offer = Offer { retry_of: Some(OfferId(4)), supersedes: Some(5), ..offer(1, 2, 3, 4) };
+    let id = OfferId(6);
+    let acts = [
+        Act::Offer(offer.clone()),
+        Act::Claim(offer),
+        Act::Confirm(id),
+        Act::Withdraw(id, Cancelled::HangUp),
+        Act::Extend(id),
+        Act::Cancel(id, Cancelled::Superseded),
+        Act::Settle(id, Release::Failed(Evidence::StreamClosedByBackend)),
+        Act::Settle(id, Release::Unknown(Unknown::ConnectionLost)),
+        Act::Evidence(id, Evidence::Operator),
+        Act::Rotate(OwnerId(7), Generation(8), Cancelled::BargeIn),
+        Act::Forget(OwnerId(9)),
+        Act::Expire,
+        Act::Close(Closed::Maintenance, CloseMode::EndQueue),
+        Act::Open,
+        Act::Limits(limits),
+        Act::Adaptive(Some(3)),
+        Act::Adaptive(None),
+        Act::Pressure(Pressure::Refuse),
+    ];
+    for act in acts {
+        let (now, said, told) = (at(5), Said::Nothing, Vec::new());
+        let line = decisions::line(&Line { seq: 0, now, act: act.clone(), said, told });
+        assert_eq!(decisions::act_of(&line).unwrap(), (now, act), "{line}");
+    }
+}
+
+#[test]
+fn a_line_that_is_no_decision_is_told_with_its_number_and_what_would_be_right() {
+    let first = decisions::opening(Stage::Model, &Limits::of(1, 1)).to_string();
+    let cases = [
+        (r#"{"act":"jump","now_us":1}"#, "2: unknown act `jump`"),
+        (r#"{"act":"open"}"#, "2: `now_us` is null; it must be a whole number in its range"),
+        (
+            r#"{"act":"cancel","now_us":1,"id":1,"why":"boredom"}"#,
+            "2: `why` is \"boredom\"; it must be one of barge_in, superseded, client, hang_up, drain",
+        ),
+    ];
+    for (line, sentence) in cases {
+        let error = replay(format!("{first}\n{line}").as_bytes()).unwrap_err().to_string();
+        assert!(error.starts_with(sentence), "{error}");
+    }
+    let error = replay(r#"{"decisions":"model","limits":{}}"#.as_bytes()).unwrap_err().to_string();
+    assert_eq!(error, "1: limits: `fairness` is null; it must be one of fifo, hard_cap, fair");
 }
 
 #[test]

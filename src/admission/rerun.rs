@@ -8,6 +8,7 @@ use super::limits::Limits;
 use super::log::{Act, Line, Said, Told};
 use super::{Answer, Lease, OfferId, Ticket, Wake};
 use crate::id::Stage;
+use crate::time::Timestamp;
 
 /// The first line that comes out differently.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,16 +35,10 @@ pub fn rerun<'a>(
     limits: Limits,
     lines: impl IntoIterator<Item = &'a Line>,
 ) -> Result<u64, Box<Differs>> {
-    let mut again = Again {
-        gate: Gate::new(stage, limits),
-        leases: BTreeMap::new(),
-        tickets: BTreeMap::new(),
-        wakes: Vec::new(),
-    };
+    let mut again = Again::new(stage, limits);
     let mut count = 0;
     for line in lines {
-        let said = again.act(line);
-        let told = again.told();
+        let (said, told) = again.step(line.now, &line.act);
         if said != line.said || told != line.told {
             return Err(Box::new(Differs {
                 seq: line.seq,
@@ -59,7 +54,8 @@ pub fn rerun<'a>(
     Ok(count)
 }
 
-struct Again {
+/// A gate and whatever its callers hold, driven by the acts of a log.
+pub struct Again {
     gate: Gate,
     leases: BTreeMap<OfferId, Lease>,
     tickets: BTreeMap<OfferId, Ticket>,
@@ -67,10 +63,25 @@ struct Again {
 }
 
 impl Again {
-    fn act(&mut self, line: &Line) -> Said {
-        let now = line.now;
+    /// A new gate with these limits.
+    pub fn new(stage: Stage, limits: Limits) -> Self {
+        Again {
+            gate: Gate::new(stage, limits),
+            leases: BTreeMap::new(),
+            tickets: BTreeMap::new(),
+            wakes: Vec::new(),
+        }
+    }
+
+    /// Does it again: what is said this time, and what is decided for others.
+    pub fn step(&mut self, now: Timestamp, act: &Act) -> (Said, Vec<Told>) {
+        let said = self.act(now, act);
+        (said, self.told())
+    }
+
+    fn act(&mut self, now: Timestamp, act: &Act) -> Said {
         let (gate, wakes) = (&mut self.gate, &mut self.wakes);
-        match &line.act {
+        match act {
             Act::Offer(offer) => {
                 let answer = gate.offer(now, offer.clone(), wakes);
                 return self.answered(answer);

@@ -8,6 +8,7 @@ use floorkeeper::id::Generation;
 use floorkeeper::time::Timestamp;
 
 pub mod history;
+pub mod small_world;
 
 /// What the model says of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,6 +266,31 @@ impl Model {
         }
         let at = self.limbo.iter().position(|item| item.id == id)?;
         Some((self.limbo.remove(at), true))
+    }
+
+    /// All that decides what follows, with times as they lie from now.
+    pub fn fingerprint(&self, now: Timestamp) -> String {
+        let ahead = |at: Timestamp| at.as_micros() as i64 - now.as_micros() as i64;
+        let items = |items: &[Item]| -> Vec<_> {
+            let shown = |i: &Item| (i.id, i.owner, i.cost, ahead(i.deadline).max(-1), i.cancelled);
+            items.iter().map(shown).collect()
+        };
+        let owners: Vec<_> = self
+            .owners
+            .iter()
+            .map(|(id, owner)| {
+                (*id, owner.generation, owner.watermark.map(|at| ahead(at).max(-20_000)))
+            })
+            .collect();
+        format!(
+            "{:?} {:?} {:?} {owners:?} {:?} {:?} {:?}",
+            items(&self.waiting),
+            items(&self.running),
+            items(&self.limbo),
+            self.closed,
+            self.limits.slots,
+            self.ended.keys().collect::<Vec<_>>(),
+        )
     }
 
     pub fn revoke(&mut self, id: u64, why: Cancelled) {

@@ -7,13 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tower::ServiceExt;
 
 use super::realtime::HANDSHAKE_MAX;
+use super::stall::Unstalled;
 use super::{Site, routes};
 use crate::config::Connections;
 
@@ -87,12 +91,17 @@ fn is_one_connections(problem: &io::Error) -> bool {
 async fn connection(stream: TcpStream, app: Router, place: Place, stop: watch::Receiver<bool>) {
     // A socket that refuses the option still works, only slower.
     let _ = stream.set_nodelay(true);
+    let place = Arc::new(place);
+    let app = app.map_request(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(place.clone());
+        request
+    });
     let http = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HANDSHAKE_MAX)
         .max_buf_size(HEAD_MAX)
         .keep_alive(true)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
+        .serve_connection(TokioIo::new(Unstalled::new(stream)), TowerToHyperService::new(app))
         .with_upgrades();
     tokio::pin!(http);
     let mut stop = stop;
@@ -103,7 +112,6 @@ async fn connection(stream: TcpStream, app: Router, place: Place, stop: watch::R
             let _ = http.await;
         }
     }
-    drop(place);
 }
 
 /// How many connections there are, in all and by address.
@@ -112,8 +120,8 @@ struct Bounds {
     held: Mutex<(u32, HashMap<IpAddr, u32>)>,
 }
 
-/// A connection's place; given back when the connection's HTTP part is over.
-struct Place {
+/// A connection's place; given back when the connection is over, as a call too.
+pub(super) struct Place {
     bounds: Arc<Bounds>,
     address: IpAddr,
 }
