@@ -1,7 +1,8 @@
 //! The deadline index: who of the waiting is due first, removal from anywhere.
 //!
-//! Most offers wait equally long, so most deadlines arrive in order: those stand in a row, added at its
-//! end and taken from its front in constant time. The few that come out of order stand in a heap.
+//! Most offers wait equally long, so most deadlines arrive in order: those stand in a row, added at
+//! its end and taken from its front in constant time. The few that come out of order stand in a
+//! heap.
 
 use std::collections::VecDeque;
 
@@ -22,7 +23,8 @@ pub(super) struct Deadlines {
     /// Places in the row whose record has gone.
     gaps: usize,
     heap: Vec<Due>,
-    /// Where each record's place stands; apart from the records, so that a move touches little memory.
+    /// Where each record's place stands; apart from the records, so that a move touches little
+    /// memory.
     stands: Vec<u64>,
 }
 

@@ -173,6 +173,11 @@ impl Gate {
         self.fill(now, wakes);
     }
 
+    /// What evidence allows now, while the gate adapts.
+    pub fn adaptive(&self) -> Option<u32> {
+        self.adaptive
+    }
+
     /// Judges the ceiling by what was seen of the backends, once a second, and puts it in force.
     pub fn adapt(&mut self, now: Timestamp, law: &mut Adaptive, wakes: &mut Vec<Wake>) {
         let reached = std::mem::take(&mut self.reached);

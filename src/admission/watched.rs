@@ -267,9 +267,9 @@ impl Watched {
 
     /// See [`Gate::adapt`].
     pub fn adapt(&mut self, now: Timestamp, law: &mut Adaptive, wakes: &mut Vec<Wake>) {
-        let (from, before) = (wakes.len(), self.gate.counts(now).adaptive);
+        let (from, before) = (wakes.len(), self.gate.adaptive());
         self.gate.adapt(now, law, wakes);
-        let after = self.gate.counts(now).adaptive;
+        let after = self.gate.adaptive();
         if after != before || wakes.len() > from {
             self.write(now, || Act::Adaptive(after), Said::Nothing, &wakes[from..]);
         }

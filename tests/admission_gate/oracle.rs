@@ -38,8 +38,7 @@ fn max_min(demands: &[u64], capacity: u64) -> Vec<u64> {
 
 /// Runs the loads on a gate; the slot-milliseconds that each tenant had.
 fn had(fairness: Fairness, slots: u32, loads: &[Load], until_ms: u64) -> Vec<u64> {
-    let limits =
-        Limits { fairness, max_wait_ms: 3_000_000, ..Limits::of(slots, 400) };
+    let limits = Limits { fairness, max_wait_ms: 3_000_000, ..Limits::of(slots, 400) };
     let mut desk = Desk::new(limits);
     let mut had = vec![0; loads.len()];
     let mut ends: BTreeSet<(u64, u64)> = BTreeSet::new();

@@ -1,7 +1,7 @@
 //! Every history there is in a small world: two owners of two tenants, two slots, a queue of two.
 //!
-//! States are told apart by all that the model and the caller hold; each is run on the gate and on the
-//! model from the beginning, and the invariants are looked at after every step of every path.
+//! States are told apart by all that the model and the caller hold; each is run on the gate and on
+//! the model from the beginning, and the invariants are looked at after every step of every path.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -34,6 +34,9 @@ pub struct Counts {
     pub quarantined_units: u32,
     /// Offers that wait.
     pub queued: u32,
+    /// Of them, those that what is free would be enough for: a share, a reservation or pressure
+    /// behind the gate holds them back, not capacity (C-047).
+    pub held_back: u32,
     /// Bytes they keep.
     pub queued_bytes: u64,
     /// Age since birth of the oldest that waits, in milliseconds.
@@ -97,6 +100,10 @@ pub struct Held {
     pub arrival: u64,
     /// Units it takes.
     pub cost: u32,
+    /// When what it serves began: its total age counts from here.
+    pub born: Timestamp,
+    /// When it came to stand where it stands: the age of this attempt counts from here.
+    pub since: Timestamp,
 }
 
 /// How long the oldest of a population has waited (C-018, X-22).
@@ -114,9 +121,20 @@ impl Gate {
         let now = now.max(self.last);
         let account = self.ledger.total();
         let age = |since: Timestamp| now.since(since).as_millis() as u64;
-        let waiting = self.slab.live().filter(|(_, r)| r.state == State::Queued);
-        let cleaning = self.slab.live();
-        let cleaning = cleaning.filter(|(_, r)| r.state == State::Active && r.cancelled.is_some());
+        let free = self.room().free;
+        let (mut oldest_queued_ms, mut oldest_cleanup_ms, mut held_back) = (None, None, 0);
+        for (_, record) in self.slab.live() {
+            match record.state {
+                State::Queued => {
+                    oldest_queued_ms = oldest_queued_ms.max(Some(age(record.born)));
+                    held_back += u32::from(record.cost <= free);
+                }
+                State::Active if record.cancelled.is_some() => {
+                    oldest_cleanup_ms = oldest_cleanup_ms.max(Some(age(record.since)));
+                }
+                State::Active | State::Quarantined(_) => {}
+            }
+        }
         Counts {
             mode: self.limits.mode,
             configured: self.limits.slots.units(),
@@ -129,9 +147,10 @@ impl Gate {
             quarantined: account.quarantined,
             quarantined_units: self.quarantined_units,
             queued: self.lanes.waiting(),
+            held_back,
             queued_bytes: self.queued_bytes,
-            oldest_queued_ms: waiting.map(|(_, r)| age(r.born)).max(),
-            oldest_cleanup_ms: cleaning.map(|(_, r)| age(r.since)).max(),
+            oldest_queued_ms,
+            oldest_cleanup_ms,
             mean_wait_ms: self.mean_wait_us / 1_000,
             closed: self.closed,
             pressure: self.pressure,
@@ -254,6 +273,8 @@ fn shown(record: &Record) -> Held {
         cancelled: record.cancelled,
         arrival: record.arrival,
         cost: record.cost,
+        born: record.born,
+        since: record.since,
     }
 }
 
@@ -265,5 +286,7 @@ fn buried(ended: &Tombstone) -> Held {
         cancelled: ended.cancelled,
         arrival: ended.arrival,
         cost: ended.cost,
+        born: ended.born,
+        since: ended.ended,
     }
 }
