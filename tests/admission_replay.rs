@@ -1,4 +1,5 @@
-//! Operation traces against the gate: the reference's own, broken ones, and ones that are no traces.
+//! Operation traces against the gate: the reference's own, broken ones, and ones that are no
+//! traces.
 
 use std::path::Path;
 

@@ -129,7 +129,8 @@ impl std::fmt::Display for Disposition {
 }
 
 /// The rows whose work has a place or units.
-pub const QUEUED: Disposition = told("queued", "", 200, "", 1000, 182, RetryAfter::Never, "wait_queued");
+pub const QUEUED: Disposition =
+    told("queued", "", 200, "", 1000, 182, RetryAfter::Never, "wait_queued");
 /// See [`QUEUED`].
 pub const ADMITTED: Disposition = told("admitted", "", 200, "", 1000, 200, RetryAfter::Never, "");
 

@@ -91,7 +91,8 @@ pub fn run_file(path: &Path, bless: bool) -> Result<Ran, String> {
         world::run(&script, Arc::new(fallback)).map_err(|e| format!("{name}: {e}"))?;
     let golden = path.with_extension("trace");
     if bless {
-        std::fs::write(&golden, &outcome.trace).map_err(|e| format!("{}: {e}", golden.display()))?;
+        std::fs::write(&golden, &outcome.trace)
+            .map_err(|e| format!("{}: {e}", golden.display()))?;
     } else {
         let wanted = std::fs::read_to_string(&golden).unwrap_or_default();
         outcome.problems.extend(first_difference(&wanted, &outcome.trace));

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub mod call;
 pub mod check;
+pub mod decisions;
 pub mod fixture;
 pub mod load;
 pub mod models;
@@ -114,18 +115,14 @@ impl Cli {
             Command::Call(args) => call::run(args).await,
             Command::Load(args) => load::run(args).await,
             Command::Fixture(FixtureCommand::Run(args)) => fixture::run(&args),
-            Command::Admission(AdmissionCommand::Replay { file, json }) => {
-                replay::run(&file, json)
-            }
+            Command::Admission(AdmissionCommand::Replay { file, json }) => replay::run(&file, json),
             Command::Models(ModelsCommand::Fetch { to, json }) => {
                 models::fetch(to.as_deref(), json)
             }
             Command::Prompts(PromptsCommand::Lint { dir, json }) => {
                 prompts::lint(dir.as_deref(), json)
             }
-            Command::Prompts(PromptsCommand::Render(request)) => {
-                prompts::run_render(request).await
-            }
+            Command::Prompts(PromptsCommand::Render(request)) => prompts::run_render(request).await,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Which plug-in does a job, with the keys that are its own: `[vad]`, `[asr]`, `[llm]`, `[tts]`, `[tool.x]`.
+//! Which plug-in does a job, with the keys that are its own: `[vad]`, `[asr]`, `[llm]`, `[tts]`,
+//! `[tool.x]`.
 
 use std::collections::BTreeMap;
 
@@ -107,8 +108,8 @@ fn chosen(
     Chosen { provider, table: reader.open_table(path, &[key]) }
 }
 
-/// `--set llm.provider=scripted` chooses another plug-in than the file does: the file's keys for the one
-/// it chose mean nothing to the other and are left out. Says so.
+/// `--set llm.provider=scripted` chooses another plug-in than the file does: the file's keys for
+/// the one it chose mean nothing to the other and are left out. Says so.
 pub(super) fn drop_keys_of_others(written: &Node, root: &mut Node) -> Vec<String> {
     let mut said = Vec::new();
     for (table, key) in TABLES {

@@ -8,11 +8,13 @@ use super::reader::{Choice, Reader};
 /// `[turn]`: when a turn ends and when the caller takes the floor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
-    /// End of speech to first audible answer; an agent may say otherwise (`AgentLimits::turn_budget`).
+    /// End of speech to first audible answer; an agent may say otherwise
+    /// (`AgentLimits::turn_budget`).
     pub budget: Duration,
     /// What ends a turn.
     pub end: TurnEnd,
-    /// Silence that ends a turn; with an end-of-turn model the silence after which it is asked no more.
+    /// Silence that ends a turn; with an end-of-turn model the silence after which it is asked no
+    /// more.
     pub silence: Duration,
     /// Most tool calls that one turn may make.
     pub tool_calls_max: u32,

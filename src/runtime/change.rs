@@ -1,4 +1,5 @@
-//! Limits changed at run time: what was asked for, judged by what it would leave behind (B-021…B-031).
+//! Limits changed at run time: what was asked for, judged by what it would leave behind
+//! (B-021…B-031).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -69,7 +70,8 @@ impl Change {
                 return Err(wrong(key, "there is no such key", right));
             }
             if value.is_null() {
-                let right = "leave the key out to keep it, or use \"inherit\" to take a change back";
+                let right =
+                    "leave the key out to keep it, or use \"inherit\" to take a change back";
                 return Err(wrong(key, "null says nothing", right));
             }
         }
@@ -120,11 +122,11 @@ impl Changes {
 fn set(limits: &mut Limits, key: &str, value: &Value) -> Result<(), Wrong> {
     match key {
         "mode" => {
-            limits.mode = word(key, value, &[
-                ("off", Mode::Off),
-                ("observe", Mode::Observe),
-                ("enforce", Mode::Enforce),
-            ])?;
+            limits.mode = word(
+                key,
+                value,
+                &[("off", Mode::Off), ("observe", Mode::Observe), ("enforce", Mode::Enforce)],
+            )?;
         }
         "slots" if value == "unlimited" => limits.slots = Slots::Unlimited,
         "slots" => limits.slots = Slots::Units(whole(key, value, " or \"unlimited\"")?),
@@ -132,19 +134,27 @@ fn set(limits: &mut Limits, key: &str, value: &Value) -> Result<(), Wrong> {
         "queue_bytes" => limits.queue_bytes = whole(key, value, " of bytes")?,
         "max_wait_ms" => limits.max_wait_ms = whole(key, value, " of milliseconds")?,
         "overflow" => {
-            limits.overflow = word(key, value, &[
-                ("reject", Overflow::Reject),
-                ("replace", Overflow::Replace),
-                ("shed", Overflow::Shed),
-            ])?;
+            limits.overflow = word(
+                key,
+                value,
+                &[
+                    ("reject", Overflow::Reject),
+                    ("replace", Overflow::Replace),
+                    ("shed", Overflow::Shed),
+                ],
+            )?;
         }
         "fairness" => {
             let share = share_of(limits);
-            limits.fairness = word(key, value, &[
-                ("fifo", Fairness::Fifo),
-                ("hard_cap", Fairness::HardCap { tenant_share_pct: share }),
-                ("fair", Fairness::Fair),
-            ])?;
+            limits.fairness = word(
+                key,
+                value,
+                &[
+                    ("fifo", Fairness::Fifo),
+                    ("hard_cap", Fairness::HardCap { tenant_share_pct: share }),
+                    ("fair", Fairness::Fair),
+                ],
+            )?;
         }
         "tenant_share_pct" => {
             let tenant_share_pct: u8 = whole(key, value, " from 1 to 100")?;

@@ -97,6 +97,7 @@ impl Driver {
         self.step(Event::Connected);
         let sleep = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(sleep);
+        let mut told_to_end = false;
         while !self.call.is_over() {
             let mut now = self.service.clock.now();
             if self.call.poll_timeout(now).is_some_and(|(due, _)| due <= now) {
@@ -107,7 +108,7 @@ impl Driver {
             let due = self.call.poll_timeout(now).map_or(now + ms(60_000), |(due, _)| due);
             let due = self.meter.opens_at(now).map_or(due, |opens| due.min(opens));
             sleep.as_mut().reset(self.service.clock.instant(due));
-            let lives = self.call.has_ended().is_none();
+            let lives = self.call.has_ended().is_none() && !told_to_end;
             let woken = std::future::poll_fn(|cx| self.poll_one(cx, now, sleep.as_mut()));
             let woken = tokio::select! {
                 biased;
@@ -121,14 +122,17 @@ impl Driver {
                 Woken::Event(event) => self.step(event),
                 Woken::Caller(said) => self.hear(said),
                 Woken::Timer => self.step(Event::Timeout),
-                Woken::Drain => self.step(Event::Drain),
+                Woken::Drain => {
+                    told_to_end = true;
+                    self.step(Event::Drain);
+                }
             }
         }
         self.goodbye().await;
         self.call.has_ended().unwrap_or(HangUp::Broken)
     }
 
-    /// Control first, then providers, then the caller; what is written is pushed out on the way.
+    /// Control first, then providers, timers, the caller; what is written is pushed out on the way.
     fn poll_one(
         &mut self,
         cx: &mut Context<'_>,
@@ -141,6 +145,10 @@ impl Driver {
         if let Poll::Ready(Some(event)) = self.events.poll_recv(cx) {
             return Poll::Ready(Woken::Event(event));
         }
+        // Before the caller: one who always has a frame ready must not hold up the agent's sound.
+        if sleep.poll(cx).is_ready() {
+            return Poll::Ready(Woken::Timer);
+        }
         if self.leg_is_up {
             if let Poll::Ready(Err(_)) = self.leg.poll_flush(cx) {
                 return Poll::Ready(Woken::Caller(FromCaller::Gone { how: "reset" }));
@@ -151,7 +159,7 @@ impl Driver {
                 return Poll::Ready(Woken::Caller(said));
             }
         }
-        sleep.poll(cx).map(|()| Woken::Timer)
+        Poll::Pending
     }
 
     fn hear(&mut self, said: FromCaller) {

@@ -20,7 +20,8 @@ use crate::evidence::Evidence;
 use crate::id::{Generation, Stage};
 use crate::time::Timestamp;
 
-/// Where a call hears what gates decided for it. Its capacity is more than a call can ever wait for.
+/// Where a call hears what gates decided for it. Its capacity is more than a call can ever wait
+/// for.
 pub type Control = mpsc::Sender<Wake>;
 /// What one call can wait for at once, with room to spare.
 pub const WAITS_MAX: usize = 32;
@@ -276,7 +277,10 @@ impl Admit for OwnerGates {
     }
 
     fn extend(&mut self, now: Timestamp, ticket: &Ticket) {
-        let _ = self.gates.change(ticket.stage, |cell, _| cell.gate.extend(now, ticket));
+        self.gates.change(ticket.stage, |cell, _| {
+            // A wait that has ended, or was extended before, stays as it is.
+            let _ = cell.gate.extend(now, ticket);
+        });
         self.gates.shared.queued.notify_one();
     }
 
@@ -292,7 +296,8 @@ impl Admit for OwnerGates {
     }
 
     fn rotate(&mut self, now: Timestamp, owner: OwnerId, generation: Generation, why: Cancelled) {
-        // At generation 0 the owner is registered at every gate; later only work that rotates is touched.
+        // At generation 0 the owner is registered at every gate; later only work that rotates is
+        // touched.
         let first = generation == Generation(0);
         for stage in self.gates.shared.cells.keys().filter(|stage| first || stage.rotates()) {
             self.gates.change(*stage, |cell, wakes| {

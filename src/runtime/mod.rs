@@ -15,3 +15,4 @@ pub mod service;
 pub mod serving;
 mod sound;
 pub mod start;
+pub mod variables;

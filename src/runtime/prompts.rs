@@ -1,4 +1,5 @@
-//! Prompts rendered ahead, at the rate a leg wants: speaking one needs no model, no unit and no network.
+//! Prompts rendered ahead, at the rate a leg wants: speaking one needs no model, no unit and no
+//! network.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};

@@ -1,4 +1,5 @@
-//! From configuration to a serving process: gates, providers, HTTP; and what is said when something is missing.
+//! From configuration to a serving process: gates, providers, HTTP; and what is said when something
+//! is missing.
 
 use std::sync::Arc;
 
@@ -24,8 +25,8 @@ pub fn needs_models(config: &Config) -> bool {
             && config.vad.provider != provider::ear::OFF
 }
 
-/// Builds every provider; blocks (models load). Each that cannot be had is said with what then does not work,
-/// and the next best takes its place.
+/// Builds every provider; blocks (models load). Each that cannot be had is said with what then does
+/// not work, and the next best takes its place.
 pub fn build(config: &Config) -> Result<Backends, BuildError> {
     let around = Surroundings {
         models_dir: config.models.dir.clone(),

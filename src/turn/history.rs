@@ -1,4 +1,5 @@
-//! The conversation's items, and the history a model is shown: of the agent's words only what was heard.
+//! The conversation's items, and the history a model is shown: of the agent's words only what was
+//! heard.
 
 use std::time::Duration;
 
@@ -9,6 +10,11 @@ use crate::turn::playout::Script;
 
 /// Most items a conversation keeps; the oldest go first.
 pub const ITEMS_MAX: usize = 2_000;
+/// Most bytes of text that a conversation keeps, beside its newest item; the oldest go first.
+pub const BYTES_MAX: usize = 4 * 1_024 * 1_024;
+
+/// What a model is shown in place of a tool's result that has not come yet.
+const UNFINISHED: &str = "{\"status\":\"started, not finished yet\"}";
 
 /// One conversation.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +29,19 @@ struct Entry {
     spoken: Option<Spoken>,
     /// Known to the client as an item of the conversation.
     visible: bool,
+}
+
+impl Entry {
+    /// What of it may be as large as whoever wrote it likes.
+    fn bytes(&self) -> usize {
+        match &self.item.body {
+            ItemBody::Text { text, .. } => text.len(),
+            ItemBody::Speech { transcript } => transcript.as_ref().map_or(0, String::len),
+            ItemBody::Spoken { transcript } => transcript.len(),
+            ItemBody::FunctionCall(call) => call.arguments.len(),
+            ItemBody::FunctionOutput { output, .. } => output.len(),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -68,10 +87,20 @@ impl History {
         let before = self.entries[..at].iter().rev().find(|entry| entry.visible);
         let before = before.map(|entry| entry.item.id.clone());
         self.entries.insert(at, entry);
-        if self.entries.len() > ITEMS_MAX {
-            self.entries.remove(0);
-        }
+        self.forget_oldest();
         Ok(before)
+    }
+
+    fn forget_oldest(&mut self) {
+        let mut bytes: usize = self.entries.iter().map(Entry::bytes).sum();
+        let mut gone = 0;
+        while self.entries.len() - gone > ITEMS_MAX
+            || bytes > BYTES_MAX && self.entries.len() - gone > 1
+        {
+            bytes -= self.entries[gone].bytes();
+            gone += 1;
+        }
+        self.entries.drain(..gone);
     }
 
     /// Removes an item.
@@ -90,7 +119,10 @@ impl History {
     pub fn awaits_output(&self, call_id: &str) -> bool {
         let called =
             |body: &ItemBody| matches!(body, ItemBody::FunctionCall(c) if c.call_id == call_id);
-        let answered = |body: &ItemBody| matches!(body, ItemBody::FunctionOutput { call_id: id, .. } if id == call_id);
+        let answered = |body: &ItemBody| match body {
+            ItemBody::FunctionOutput { call_id: id, .. } => id == call_id,
+            _ => false,
+        };
         self.entries.iter().any(|entry| called(&entry.item.body))
             && !self.entries.iter().any(|entry| answered(&entry.item.body))
     }
@@ -134,8 +166,8 @@ impl History {
         }
     }
 
-    /// The client says how much of an item was heard; overshoot is clamped to what was sent. Gives what
-    /// is now taken as heard.
+    /// The client says how much of an item was heard; overshoot is clamped to what was sent. Gives
+    /// what is now taken as heard.
     pub fn truncate(&mut self, id: &ItemId, played: Duration) -> Result<Duration, Wrong> {
         let at = self.find(id).ok_or(Wrong::Unknown)?;
         let entry = &mut self.entries[at];
@@ -153,7 +185,22 @@ impl History {
 
     /// What a model is shown, oldest first.
     pub fn messages(&self) -> Vec<Message> {
-        self.entries.iter().filter_map(|entry| to_message(&entry.item.body)).collect()
+        let mut messages = Vec::new();
+        for entry in &self.entries {
+            let Some(message) = to_message(&entry.item.body) else { continue };
+            let open = match &message {
+                Message::Called(call) if self.awaits_output(&call.call_id) => {
+                    Some(call.call_id.clone())
+                }
+                Message::Called(_) | Message::Said { .. } | Message::Returned { .. } => None,
+            };
+            messages.push(message);
+            // A call without any result is refused by model servers, and would be made again.
+            messages.extend(
+                open.map(|call_id| Message::Returned { call_id, output: UNFINISHED.to_owned() }),
+            );
+        }
+        messages
     }
 
     /// One item as a model is shown it.
@@ -208,6 +255,27 @@ mod tests {
         assert_eq!(history.truncate(&id, ms(400)), Ok(ms(400)));
         assert_eq!(history.messages(), [said("There")]);
         assert_eq!(history.truncate(&id, ms(9_999)), Ok(ms(800)), "overshoot is clamped");
+    }
+
+    #[test]
+    fn a_conversation_is_bounded_in_items_and_in_bytes() {
+        let text = |id: usize, bytes: usize| Item {
+            id: ItemId::new(&format!("{id}")),
+            body: ItemBody::Text { role: Role::User, text: "x".repeat(bytes) },
+            status: ItemStatus::Completed,
+        };
+        let mut history = History::default();
+        for id in 0..ITEMS_MAX + 10 {
+            history.add(text(id, 1), &Place::End).unwrap();
+        }
+        assert_eq!(history.messages().len(), ITEMS_MAX);
+        for id in 5_000..5_010 {
+            history.add(text(id, BYTES_MAX / 4), &Place::End).unwrap();
+        }
+        assert_eq!(history.messages().len(), 4, "the newest four");
+        assert!(history.get(&ItemId::new("5009")).is_some());
+        history.add(text(6_000, BYTES_MAX + 1), &Place::End).unwrap();
+        assert_eq!(history.messages().len(), 1, "the newest is kept, whatever its size");
     }
 
     #[test]

@@ -28,7 +28,8 @@ async fn no_slots_at_all_are_told_as_no_capacity() {
 async fn a_slot_held_by_another_call_is_told_as_overload() {
     // The first caller's model begins at once and then writes two words a second: it holds the
     // slot for seven seconds.
-    let reply = "llm.reply=\"Yes. There was a king who had three sons and a garden full of pears.\"";
+    let reply =
+        "llm.reply=\"Yes. There was a king who had three sons and a garden full of pears.\"";
     let server = Server::start(&["limits.model.slots=1", "llm.tokens_per_s=2", reply]);
     let mut first = Client::connect(&server).await;
     first.ask("Tell me a story.").await;
@@ -49,7 +50,8 @@ async fn a_slot_held_by_another_call_is_told_as_overload() {
     server.assert_quiescent();
 }
 
-/// A written answer promises no sound: it is refused with the code alone (DESIGN 4, protocol turns).
+/// A written answer promises no sound: it is refused with the code alone (DESIGN 4, protocol
+/// turns).
 #[tokio::test]
 async fn a_written_answer_is_refused_in_writing() {
     let server = Server::start(&["limits.model.slots=0"]);

@@ -1,4 +1,5 @@
-//! The gates over HTTP: what is declared, in force and live; changes in place; units held by hand; the ledger.
+//! The gates over HTTP: what is declared, in force and live; changes in place; units held by hand;
+//! the ledger.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -32,7 +33,7 @@ pub async fn list(State(site): State<Site>, headers: HeaderMap) -> Response {
         return *refused;
     }
     let service = &site.service;
-    let gates: Vec<Value> = service.gates.stages().filter_map(|s| show(service, s)).collect();
+    let gates: Vec<Value> = service.gates.stages().filter_map(|s| show(&site, s)).collect();
     let mut response = Json(json!({
         "incarnation": service.incarnation,
         "draining": service.is_draining(),
@@ -44,7 +45,9 @@ pub async fn list(State(site): State<Site>, headers: HeaderMap) -> Response {
     response
 }
 
-fn show(service: &Service, stage: Stage) -> Option<Value> {
+fn show(site: &Site, stage: Stage) -> Option<Value> {
+    let service = &site.service;
+    let held = lock(&site.holds).get(&stage).map_or(0, |hold| hold.leases.len());
     let now = service.clock.now();
     let (limits, counts) =
         service.gates.look(stage, |gate: &Gate| (gate.limits().clone(), gate.counts(now)))?;
@@ -65,15 +68,16 @@ fn show(service: &Service, stage: Stage) -> Option<Value> {
         "declared": declared,
         "effective": change::show(&limits),
         "source": source,
-        "live": live(&counts),
+        "live": live(&counts, held),
         "adaptive": {"state": if limits.adaptive { "open" } else { "off" }},
     }))
 }
 
-fn live(counts: &Counts) -> Value {
+fn live(counts: &Counts, held: usize) -> Value {
     json!({
         "active": counts.active,
         "active_units": counts.active_units,
+        "held": held,
         "cleanup_pending": counts.cleanup_pending,
         "quarantined": counts.quarantined,
         "queued": counts.queued,
@@ -129,7 +133,7 @@ pub async fn change(
         }
     };
     match Change::parse(&body).and_then(|change| service.changes.apply(service, stage, change)) {
-        Ok(()) => match show(service, stage) {
+        Ok(()) => match show(&site, stage) {
             Some(shown) => Json(shown).into_response(),
             None => unknown_gate(service, &gate),
         },
@@ -160,7 +164,8 @@ struct Hold {
     timer: AbortHandle,
 }
 
-/// Takes every free unit of a gate, for a bounded time: so that a visitor can hear a truthful refusal.
+/// Takes every free unit of a gate, for a bounded time: so that a visitor can hear a truthful
+/// refusal.
 pub async fn hold(
     State(site): State<Site>,
     Path(gate): Path<String>,

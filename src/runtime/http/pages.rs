@@ -1,4 +1,5 @@
-//! The talk page and the prompts' sound: compiled in, no build step, nothing fetched from elsewhere.
+//! The talk page and the prompts' sound: compiled in, no build step, nothing fetched from
+//! elsewhere.
 
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
@@ -61,9 +62,8 @@ pub async fn prompt(
     State(site): State<Site>,
     Path((locale, file)): Path<(String, String)>,
 ) -> Response {
-    let sound = file
-        .strip_suffix(".wav")
-        .and_then(|prompt| site.service.prompts.original(prompt, &locale));
+    let sound =
+        file.strip_suffix(".wav").and_then(|prompt| site.service.prompts.original(prompt, &locale));
     let Some(pcm) = sound else { return answer::not_found().await };
     let spec = hound::WavSpec {
         channels: 1,

@@ -20,13 +20,14 @@ use crate::id::{CallId, ClassId, Generation, Stage};
 use crate::runtime::clock::Clock;
 use crate::runtime::gates::{Gates, OwnerGates};
 use crate::runtime::service::Accepted;
+use crate::runtime::variables::Variables;
 use crate::transport::Leg;
 use crate::transport::realtime::{Defaults, RealtimeLeg};
 
 /// Owners at the call gate are told apart from the calls they become at the other gates.
 const CALL_GATE_OWNERS: u64 = 1 << 62;
-/// Bytes tungstenite may buffer towards one peer beyond the largest event. It is handed one event at a
-/// time; what waits behind that one is bounded by the leg.
+/// Bytes tungstenite may buffer towards one peer beyond the largest event. It is handed one event at
+/// a time; what waits behind that one is bounded by the leg.
 const WRITE_BUFFER_MAX: usize = 256 * 1024;
 
 /// Upgrades a request to a Realtime session, if there is room for a call.
@@ -192,38 +193,52 @@ async fn run(
     socket: WebSocket,
 ) {
     let service = site.service.clone();
-    let model = query.get("model").map_or(agent.name.as_str(), String::as_str);
-    let defaults = defaults(&site, call, model, &agent, caller.session);
+    let model = query.get("model").map_or(agent.name.as_str(), String::as_str).to_owned();
+    let variables = variables(&site, call, &caller, query);
+    let metadata = variables.metadata(&agent);
+    let defaults = defaults(&site, &variables, &model, &agent, caller.session);
     let realtime = &service.config.realtime;
     let socket = Kept::new(socket, realtime.ping, realtime.dead_after);
     let leg = RealtimeLeg::new(socket, defaults);
     let settings = leg.protocol().settings();
-    let accepted = Accepted::new(&service, call, caller.tenant, &agent);
+    let accepted = Accepted::new(&service, call, caller.tenant, &agent, metadata);
     let Some(lease) = slot.lease.take() else { return };
     let leg: Box<dyn Leg> = Box::new(leg);
     service.clone().run_call(lease, accepted, settings, leg).await;
     drop(slot);
 }
 
+/// What is known of a call over this transport: its parameters are the query's.
+fn variables(
+    site: &Site,
+    call: CallId,
+    caller: &Caller,
+    query: HashMap<String, String>,
+) -> Variables {
+    let of = |key: &str| query.get(key).cloned().unwrap_or_default();
+    Variables {
+        call: call.to_string(),
+        transport: "realtime",
+        from: of("from"),
+        to: of("to"),
+        tenant: site.service.tenants.name(caller.tenant).unwrap_or("").to_owned(),
+        params: query.into_iter().collect(),
+    }
+}
+
 /// What a session of this agent begins with.
 pub fn defaults(
     site: &Site,
-    call: CallId,
+    variables: &Variables,
     model: &str,
     agent: &Agent,
     session: Option<serde_json::Value>,
 ) -> Defaults {
     let service = &site.service;
-    let call_id = call.to_string();
-    let fill = |variable: &str| match variable {
-        "call.id" => Some(call_id.clone()),
-        "call.transport" => Some("realtime".to_owned()),
-        _ => None,
-    };
     let tools = service.backends().map(|b| b.specs(&agent.tools)).unwrap_or_default();
     Defaults {
         model: model.to_owned(),
-        instructions: agent.instructions.fill(fill),
+        instructions: variables.instructions(agent),
         voice: agent.voice.clone().unwrap_or_else(|| "default".to_owned()),
         tools,
         turn_detection: service.config.turn_detection(agent, &service.abilities()),
@@ -231,7 +246,7 @@ pub fn defaults(
         max_tokens: agent.limits.max_tokens,
         transcription_model: service.config.asr.provider.clone(),
         now_s: Clock::wall_s(),
-        id_seed: format!("{}{:x}", service.incarnation, call.0),
+        id_seed: format!("{}{}", service.incarnation, variables.call.replace('-', "")),
         strict: service.config.realtime.strict,
         session,
     }
