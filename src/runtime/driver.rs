@@ -101,7 +101,8 @@ impl Driver {
         while !self.call.is_over() {
             let mut now = self.service.clock.now();
             if self.call.poll_timeout(now).is_some_and(|(due, _)| due <= now) {
-                // What is due goes before what comes: a caller's frames never starve the agent's own.
+                // What is due goes before what comes: a caller's frames never starve the agent's
+                // own.
                 self.step(Event::Timeout);
                 now = self.service.clock.now();
             }
