@@ -1,10 +1,15 @@
-//! What a gate costs beside a bare semaphore; the ratios are printed at the end of the run's own numbers.
+//! What a gate costs beside a bare semaphore; the ratios are printed at the end of the run's own
+//! numbers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use floorkeeper::admission::limits::{Fairness, Limits, Slots};
 use floorkeeper::admission::*;
 use floorkeeper::evidence::Evidence;
 use floorkeeper::id::*;
+use floorkeeper::runtime::clock::Clock;
+use floorkeeper::runtime::gates::{Gates, OwnerGates};
 use floorkeeper::time::{Timestamp, ms};
 
 const DONE: Release = Release::Completed(Evidence::Completed);
@@ -189,5 +194,74 @@ fn tenants(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, cycles, refusals, rotations, tenants);
+/// As the runtime shares a gate: one lock, two threads, each on owners of its own.
+fn shared(c: &mut Criterion) {
+    let mut group = c.benchmark_group("shared by 2 threads, one of them measured");
+    let semaphore = tokio::sync::Semaphore::new(64);
+    let idle = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !idle.load(Ordering::Relaxed) {
+                drop(semaphore.try_acquire());
+            }
+        });
+        group.bench_function("floor: semaphore", |b| b.iter(|| drop(semaphore.try_acquire())));
+        idle.store(true, Ordering::Relaxed);
+    });
+    let gates = Gates::new(Clock::start(), [(Stage::Model, limits(64, 0))]);
+    let idle = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut other = Caller::new(&gates, 1);
+            while !idle.load(Ordering::Relaxed) {
+                other.cycle();
+            }
+        });
+        let mut caller = Caller::new(&gates, 2);
+        group.bench_function("one owner, admitted at once", |b| b.iter(|| caller.cycle()));
+        idle.store(true, Ordering::Relaxed);
+    });
+    group.finish();
+}
+
+/// One call as it sees the shared gates.
+struct Caller {
+    gates: OwnerGates,
+    owner: OwnerId,
+    clock: Timestamp,
+    _control: tokio::sync::mpsc::Receiver<Wake>,
+}
+
+impl Caller {
+    fn new(gates: &Gates, owner: u64) -> Self {
+        let (control, hears) = tokio::sync::mpsc::channel(8);
+        let owner = OwnerId(owner);
+        let clock = gates.now();
+        let mut gates = gates.for_owner(control);
+        gates.rotate(clock, owner, Generation(0), Cancelled::Client);
+        Caller { gates, owner, clock, _control: hears }
+    }
+
+    fn cycle(&mut self) {
+        let (id, now) = (self.gates.name_offer(), self.clock);
+        let offer = Offer {
+            id,
+            owner: self.owner,
+            generation: Generation(0),
+            born: now,
+            deadline: now + ms(3_600_000),
+            tenant: TenantId(0),
+            class: ClassId(0),
+            cost: 1,
+            bytes: 0,
+            retry_of: None,
+            supersedes: None,
+        };
+        if let Answer::Admitted(lease) = self.gates.ask(now, Stage::Model, offer) {
+            let _ = self.gates.settle(now, lease, DONE);
+        }
+    }
+}
+
+criterion_group!(benches, cycles, refusals, rotations, tenants, shared);
 criterion_main!(benches);

@@ -1,7 +1,7 @@
 //! What proves that a resource is free again, and what proves that a promise may be spoken.
 //!
-//! A lease returns its unit only on [`Evidence`] (A-003, A-113…A-120). A timer, a dropped guard or a
-//! client that hung up is no evidence: it makes the lease [`Unknown`].
+//! A lease returns its unit only on [`Evidence`] (A-003, A-113…A-120). A timer, a dropped guard or
+//! a client that hung up is no evidence: it makes the lease [`Unknown`].
 
 use std::fmt;
 
@@ -20,7 +20,8 @@ pub enum Evidence {
     WorkerReplaced,
     /// An operator said so.
     Operator,
-    /// Weak: we closed the connection and the backend's documentation says that this aborts. Counted apart.
+    /// Weak: we closed the connection and the backend's documentation says that this aborts.
+    /// Counted apart.
     DocumentedAbort,
 }
 

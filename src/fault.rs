@@ -1,4 +1,5 @@
-//! How the world can fail us. A fault is no refusal (policy said no) and no bug (an invariant broke).
+//! How the world can fail us. A fault is no refusal (policy said no) and no bug (an invariant
+//! broke).
 
 use std::fmt;
 

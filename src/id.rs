@@ -114,7 +114,8 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Work of this stage loses its authority when the call's generation rotates (DESIGN section 1, *generation*).
+    /// Work of this stage loses its authority when the call's generation rotates (DESIGN section 1,
+    /// *generation*).
     pub fn rotates(self) -> bool {
         match self {
             Stage::Model | Stage::Synthesis | Stage::Tool(_) => true,

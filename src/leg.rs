@@ -1,8 +1,8 @@
 //! All that a transport can say to a call, and all that a call can say to a transport.
 //!
 //! A transport knows nothing of gates, floors or providers: it turns bytes into [`FromCaller`] and
-//! [`ToCaller`] into bytes. Protocol objects (sessions, events, their order) are its own business; the
-//! conversation's items live in the call, because the history a model sees is made from them.
+//! [`ToCaller`] into bytes. Protocol objects (sessions, events, their order) are its own business;
+//! the conversation's items live in the call, because the history a model sees is made from them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -171,7 +171,8 @@ pub struct ServerTurns {
 pub enum EndOfTurn {
     /// This much silence.
     Silence(Duration),
-    /// The end-of-turn model decides soon after the speech stopped; this much silence at the latest.
+    /// The end-of-turn model decides soon after the speech stopped; this much silence at the
+    /// latest.
     Model {
         /// Silence that ends the turn whatever the model thinks.
         at_most: Duration,

@@ -1,7 +1,8 @@
 //! Time as an argument: one clock domain, microseconds since that clock's start.
 //!
-//! Nothing below `runtime/` may ask the operating system what time it is; it is told. A [`Timestamp`]
-//! compares only within the process that made it and never crosses a host boundary.
+//! Nothing below `runtime/` may ask the operating system what time it is; it is told. A
+//! [`Timestamp`] compares only within the process that made it and never crosses a host boundary
+//!
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};

@@ -2,6 +2,8 @@
 
 #[path = "admission_gate/desk.rs"]
 mod desk;
+#[path = "admission_gate/oracle.rs"]
+mod oracle;
 #[path = "admission_gate/reference.rs"]
 mod reference;
 #[path = "admission_gate/rules.rs"]

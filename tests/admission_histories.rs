@@ -3,6 +3,7 @@
 mod admission_model;
 
 use admission_model::history::{limits, op, run};
+use admission_model::small_world::{configurations, explore};
 use floorkeeper::admission::disposition::{REASONS, TERMINALS};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -24,7 +25,8 @@ proptest! {
     }
 }
 
-/// An empty history agrees with everything: these are the outcomes that the histories above do reach.
+/// An empty history agrees with everything: these are the outcomes that the histories above do
+/// reach.
 #[test]
 fn every_outcome_a_gate_of_these_limits_has_is_reached() {
     let mut runner = TestRunner::deterministic();
@@ -49,4 +51,31 @@ fn every_outcome_a_gate_of_these_limits_has_is_reached() {
     let mut kinds = TERMINALS.iter().zip(ended).map(|(t, n)| (t.disposition().to_string(), n));
     let never = ["cancelled{superseded}", "replaced", "shed{past_deadline}", "shed{superseded}"];
     assert_eq!(named(&mut kinds), never);
+}
+
+/// The exhaustive model, with what it must have seen so that an empty one does not pass.
+/// `FLOORKEEPER_DEPTH` makes its histories longer.
+#[test]
+fn nothing_is_lost_and_nothing_is_over_admitted_in_any_small_history() {
+    let depth = std::env::var("FLOORKEEPER_DEPTH").ok().and_then(|depth| depth.parse().ok());
+    for limits in configurations() {
+        let (states, sometimes) = explore(&limits, depth.unwrap_or(4));
+        println!("{}: {states} states, {sometimes:?}", limits.fairness.label());
+        let expected = [
+            "cancelled",
+            "ceiling shrunk",
+            "closed",
+            "expired",
+            "full",
+            "granted",
+            "limbo",
+            "queued",
+            "reclaimed",
+            "refused",
+            "stale",
+        ];
+        let never: Vec<_> = expected.iter().filter(|what| !sometimes.contains_key(*what)).collect();
+        assert!(never.is_empty(), "never seen: {never:?}");
+        assert!(states > 1_000, "{states} states are no small world");
+    }
 }

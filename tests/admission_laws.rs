@@ -1,4 +1,5 @@
-//! The control law against scenarios kept as data, and a picture of each (`fixtures/admission/laws`).
+//! The control law against scenarios kept as data, and a picture of each
+//! (`fixtures/admission/laws`).
 //!
 //! `FLOORKEEPER_BLESS=1` writes the pictures anew.
 

@@ -1,4 +1,5 @@
-//! Each broken variant of the gate is caught: `cargo test --features mutants --test admission_mutants`.
+//! Each broken variant of the gate is caught: `cargo test --features mutants --test
+//! admission_mutants`.
 #![cfg(feature = "mutants")]
 
 mod admission_model;
@@ -6,6 +7,7 @@ mod admission_model;
 use std::process::{Command, Stdio};
 
 use admission_model::history::{limits, op, run};
+use admission_model::small_world::{configurations, explore};
 use floorkeeper::admission::mutant;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
@@ -19,11 +21,19 @@ proptest! {
     }
 }
 
-/// Runs the histories in a process of their own, as the variant of this name.
-fn survives(name: &str) -> bool {
+#[test]
+fn small_world() {
+    for limits in configurations() {
+        let (states, sometimes) = explore(&limits, 3);
+        assert!(states > 100 && !sometimes.is_empty());
+    }
+}
+
+/// Runs one of the tests above in a process of their own, as the variant of this name.
+fn survives(test: &str, name: &str) -> bool {
     let itself = std::env::current_exe().expect("a test knows its own file");
     let status = Command::new(itself)
-        .args(["--exact", "history"])
+        .args(["--exact", test])
         .env("FLOORKEEPER_MUTANT", name)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -34,14 +44,15 @@ fn survives(name: &str) -> bool {
 
 #[test]
 fn the_gate_as_it_is_survives() {
-    assert!(survives(""));
+    assert!(survives("history", "") && survives("small_world", ""));
 }
 
 #[test]
 fn every_mutant_is_caught() {
     for name in mutant::ADMISSION {
-        let survived = survives(name);
-        println!("{name}: {}", if survived { "SURVIVED" } else { "caught" });
-        assert!(!survived, "{name} broke nothing that a history sees");
+        let by = ["history", "small_world"].into_iter().filter(|test| !survives(test, name));
+        let by: Vec<_> = by.collect();
+        println!("{name}: caught by {by:?}");
+        assert!(by.contains(&"history"), "{name} broke nothing that a history sees");
     }
 }

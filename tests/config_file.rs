@@ -23,7 +23,8 @@ fn the_sample_means_the_defaults() {
     assert_eq!(sample.default_agent().name, DEFAULT_AGENT);
 }
 
-/// A tool takes from `[limits.tools]` what it does not say: its keys stand in the sample only as an example.
+/// A tool takes from `[limits.tools]` what it does not say: its keys stand in the sample only as an
+/// example.
 fn is_of_one_tool(key: &str) -> bool {
     key.strip_prefix("limits.tools.").is_some_and(|rest| rest.contains('.'))
 }

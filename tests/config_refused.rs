@@ -1,4 +1,5 @@
-//! Wrong configurations: each is refused with the place, the key, the problem and what would be right.
+//! Wrong configurations: each is refused with the place, the key, the problem and what would be
+//! right.
 
 use floorkeeper::config::{Config, ConfigErrors, Slots, Source};
 

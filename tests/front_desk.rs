@@ -3,8 +3,9 @@
 //! A dialogue is a file of lines in `fixtures/front_desk/`. Given: `#` a comment, `tools:` those
 //! on offer (default `find_slot book`), `language:`, `break: TOOL OUTPUT` the tool does not run
 //! and the history shows this result, `late: TOOL` its result comes only after the answer to the
-//! caller's next words, `slow: TOOL` after these words, `cut: N` the caller hears only N words of the next answer (`*` for none), `other: …`
-//! words of an agent that are not the desk's, `system: …`, `caller: …`. Checked: `agent: …` (a
+//! caller's next words, `slow: TOOL` after these words, `cut: N` the caller hears only N words of
+//! the next answer (`*` for none), `other: …` words of an agent that are not the desk's, `system:
+//! …`, `caller: …`. Checked: `agent: …` (a
 //! `|` marks what was heard) and `tool: …`. `BLESS=1 cargo test --test front_desk` writes the
 //! checked lines anew.
 

@@ -1,5 +1,5 @@
-//! The chat completions provider against a real llama.cpp server, when `FLOORKEEPER_LLAMA_URL` names one
-//! (its root, started with `--slots`): what a cancel proves there.
+//! The chat completions provider against a real llama.cpp server, when `FLOORKEEPER_LLAMA_URL`
+//! names one (its root, started with `--slots`): what a cancel proves there.
 
 mod openai_server;
 
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 fn start(root: &str, mode: &str, question: &str, max_tokens: u32) -> Running<ModelSignal> {
     let table = format!(
-        "base_url = \"{root}/v1\"\nmodel = \"any\"\ncancel_evidence = \"{mode}\"\n\
+        "base_url = \"{root}/v1\"\nmodel = \"any\"\nfirst_byte_ms = 30000\ncancel_evidence = \"{mode}\"\n\
          extra = {{ temperature = 0.7 }}"
     );
     let llm = (openai::ENTRY.build)(&table.parse().unwrap(), &surroundings()).unwrap();
@@ -75,6 +75,9 @@ async fn a_real_server_stops_when_it_is_cancelled_in_mid_answer() {
             let (_, ended) = running.end().await;
             evidence_ms.push(since.elapsed().as_millis());
             assert_eq!(ended.proof, Ok(expected));
+            if expected == Evidence::AbortAcknowledged {
+                assert_eq!(busy_slots(&root).await, 0, "the backend's own word is exact");
+            }
             let idle = async {
                 while busy_slots(&root).await > 0 {
                     tokio::time::sleep(Duration::from_millis(2)).await;
@@ -85,4 +88,32 @@ async fn a_real_server_stops_when_it_is_cancelled_in_mid_answer() {
         }
         println!("{mode}: evidence after {evidence_ms:?} ms, slots idle after {idle_ms:?} ms");
     }
+}
+
+/// The server has two slots (`-np 2`): the third request waits inside it. llama.cpp looks after the
+/// connection of a waiting request only when no slot has said anything for a second, so evidence
+/// may come as late as the end of the others; it does come, and never before.
+#[tokio::test]
+#[ignore = "needs a llama.cpp server: FLOORKEEPER_LLAMA_URL=http://127.0.0.1:18080"]
+async fn a_real_server_lets_go_of_a_request_in_its_queue() {
+    let root = std::env::var("FLOORKEEPER_LLAMA_URL").expect("FLOORKEEPER_LLAMA_URL");
+    let mut running = Vec::new();
+    for _ in 0..2 {
+        let mut one = start(&root, "half_close", "Tell a very long story about a king.", 1_500);
+        one.next().await;
+        running.push(one);
+    }
+    assert_eq!(busy_slots(&root).await, 2);
+    let queued = start(&root, "reconcile", "Tell a very long story about a queen.", 1_500);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let since = tokio::time::Instant::now();
+    queued.cancel.cancel();
+    for one in running {
+        one.cancel.cancel();
+        assert!(one.end().await.1.proof.is_ok());
+    }
+    let (_, ended) = queued.end().await;
+    println!("queued: {ended:?} after {} ms", since.elapsed().as_millis());
+    assert_eq!(ended.proof, Ok(Evidence::AbortAcknowledged));
+    assert_eq!(busy_slots(&root).await, 0);
 }

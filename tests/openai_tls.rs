@@ -1,4 +1,5 @@
-//! The providers over TLS: certificates are checked, and a cancel is a half-close there too (F 123).
+//! The providers over TLS: certificates are checked, and a cancel is a half-close there too (F
+//! 123).
 
 mod openai_server;
 

@@ -1,4 +1,5 @@
-//! The speech provider against backends that speak, break off and send something else.
+//! The speech provider against backends that speak, break off and send something else (A-148,
+//!
 
 mod openai_server;
 

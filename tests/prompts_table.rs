@@ -134,7 +134,8 @@ fn wait_is_said_only_while_it_waits() {
     }
 }
 
-/// rungs without a gate are recorded and never spoken, also when nothing else is left.
+/// rungs without a gate are recorded and never spoken, also when nothing else is
+/// left.
 #[test]
 fn a_rung_without_a_gate_is_not_offered() {
     let script = script();
@@ -156,7 +157,8 @@ fn a_rung_without_a_gate_is_not_offered() {
     }
 }
 
-/// An offered callback is asked for first and said only with its receipt: without one nothing is said of it.
+/// An offered callback is asked for first and said only with its receipt: without one nothing is
+/// said of it.
 #[test]
 fn an_offered_rung_is_asked_before_it_is_said() {
     let script = script();

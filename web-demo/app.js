@@ -42,6 +42,7 @@ let call = null;
 let microphone = null;
 let audio = null;
 let player = null;
+let wantsMicrophone = true; // how the last call was begun, for calling again
 let shown = "idle";
 
 // --- the call --------------------------------------------------------------------------------------------------------
@@ -50,6 +51,7 @@ async function start({ withMicrophone, firstText }) {
   if (call || $("talk").disabled) return;
   hideNotice();
   $("talk").disabled = true;
+  wantsMicrophone = withMicrophone;
   try {
     show(withMicrophone ? "permission" : "connecting");
     audio = audio || (await openAudio());
@@ -77,7 +79,9 @@ async function turnedAway() {
       explain("gone");
       return true;
     }
-    return false; // the socket itself will say what is wrong
+    if (error.status !== 401) return false; // the socket itself will say what is wrong
+    explain("key");
+    return true;
   }
   if (refusal) sayRefused(refusal);
   return refusal !== null;
@@ -129,8 +133,11 @@ async function ended(how) {
   }
 }
 
+/** Calls again the way the last call was begun, with the turn that could not be sent. */
 function restart() {
-  start({ withMicrophone: debug.state.microphone.problem === null });
+  const firstText = wantsMicrophone ? "" : $("text").value.trim();
+  if (firstText) $("text").value = "";
+  start({ withMicrophone: wantsMicrophone, firstText });
 }
 
 function explain(kind, detail) {
@@ -288,8 +295,12 @@ new Gates({
   toggle: $("hold"),
   help: $("hold-help"),
   key,
-  onAnswer: (error) => {
+  onAnswer: (error, view) => {
     if (error?.status === 401) $("key-box").open = true;
+    const line = view?.gates.find((gate) => gate.gate === "call");
+    if (shown === "connecting" && line?.live.queued > 0) {
+      $("hint").textContent = "All lines are taken. You are waiting for one.";
+    }
   },
 });
 show("idle");

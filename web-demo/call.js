@@ -21,8 +21,10 @@ export class Call {
     this.ready = false;
     this.over = false;
     this.answering = null; // id of the response being produced
-    this.answered = new Map(); // item id -> { cut, finished, reportedMs }
+    this.answered = new Map(); // item id -> { cut, gone, finished, reportedMs }
     this.waitingTexts = [];
+    this.capturedMs = 0;
+    this.clearedAt = null;
     this.silenced = true; // nothing of an old answer is left in the loudspeaker
     this.turnEndedAt = null;
     this.refusal = null;
@@ -52,6 +54,7 @@ export class Call {
       return;
     }
     this.wire.send({ type: "input_audio_buffer.append", audio: toBase64(pcm) });
+    this.capturedMs += (pcm.length * 1000) / 24000;
     this.debug.count("append");
   }
 
@@ -163,7 +166,7 @@ export class Call {
 
   answer(item) {
     if (!this.answered.has(item)) {
-      this.answered.set(item, { cut: false, finished: false, reportedMs: 0 });
+      this.answered.set(item, { cut: false, gone: false, finished: false, reportedMs: 0 });
     }
     return this.answered.get(item);
   }
@@ -178,16 +181,16 @@ export class Call {
 
   rotate(generation) {
     if (typeof generation !== "number" || generation <= (this.generation ?? -1)) return;
-    if (this.generation !== undefined) this.timeline.fence(generation);
+    if (this.generation !== undefined) this.timeline.fence(generation, this.clearedAt ?? performance.now());
     this.generation = generation;
+    this.clearedAt = null;
   }
 
   audio(event) {
     const entry = this.answer(event.item_id);
-    if (entry.cut) {
-      this.debug.count("audio_after_clear");
-      return;
-    }
+    // What the server sent before it heard of our own cut is on its way; behind its clear nothing may come.
+    if (entry.gone) this.debug.count("audio_after_clear");
+    if (entry.cut) return;
     if (this.paused && entry.reportedMs === 0) this.unpause();
     const pcm = fromBase64(event.delta);
     this.debug.received(pcm.length);
@@ -222,6 +225,8 @@ export class Call {
       this.unpause();
     } else if (event.state === "cleared") {
       this.paused = false;
+      this.clearedAt = performance.now(); // the generation that did this may be named only later
+      if (event.item_id) this.answer(event.item_id).gone = true;
       this.player.clear();
     }
   }
@@ -275,7 +280,9 @@ const HANDLERS = {
     call.extras = Boolean(event.session?.floorkeeper?.events);
   },
   "input_audio_buffer.speech_started": (call, event) => {
-    call.timeline.begin("caller", event.item_id);
+    // The server says when speech began on the clock of the sound it was sent, before it was sure.
+    const agoMs = call.capturedMs - event.audio_start_ms;
+    call.timeline.begin("caller", event.item_id, Math.max(0, Math.min(5000, agoMs || 0)));
     call.transcript.caller(event.item_id, "");
     call.paused = false;
     call.player.clear();

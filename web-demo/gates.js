@@ -28,7 +28,7 @@ export class Gates {
     try {
       const view = await fetchAdmission(this.key());
       this.render(view);
-      this.onAnswer(null);
+      this.onAnswer(null, view);
     } catch (error) {
       this.body.parentElement.classList.add("stale");
       this.message.textContent =

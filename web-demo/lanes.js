@@ -18,9 +18,9 @@ export class Timeline {
     if (rms > 0.001) this.levels[lane].push({ at: performance.now(), rms });
   }
 
-  begin(lane, key) {
+  begin(lane, key, agoMs = 0) {
     if (this.spans.some((span) => span.lane === lane && span.to === null)) return;
-    this.add({ lane, kind: "sound", key });
+    this.add({ lane, kind: "sound", key }, agoMs);
   }
 
   end(lane) {
@@ -41,8 +41,8 @@ export class Timeline {
     this.marks.push({ lane: stageOf(stage) || "agent", at: performance.now(), kind: "late" });
   }
 
-  fence(generation) {
-    this.fences.push({ at: performance.now(), generation });
+  fence(generation, at = performance.now()) {
+    this.fences.push({ at, generation });
     this.changed += 1;
   }
 
@@ -71,8 +71,8 @@ export class Timeline {
     return fitting.find((span) => span.turn === turn) ?? fitting[0];
   }
 
-  add(span) {
-    this.spans.push({ ...span, from: performance.now(), to: null, how: null });
+  add(span, agoMs = 0) {
+    this.spans.push({ ...span, from: performance.now() - agoMs, to: null, how: null });
     this.changed += 1;
     this.forget();
   }

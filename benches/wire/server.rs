@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::floor::{self, Echo};
 
-/// Models load and files are hashed before a server is ready.
-const READY_LIMIT: Duration = Duration::from_secs(60);
+/// Models are fetched, hashed and loaded before a server is ready.
+const READY_LIMIT: Duration = Duration::from_secs(120);
 /// Ten words at two and a half a second: the agent is audible four seconds of every ten.
 const REPLY: &str = "There was once a king who had three brave sons.";
 
@@ -36,6 +36,14 @@ impl Detection {
         match self {
             Detection::Off => "off",
             Detection::Silero => "silero",
+        }
+    }
+
+    /// Where the client takes its own turns no detector listens, whichever is configured.
+    fn setting(self) -> &'static str {
+        match self {
+            Detection::Off => "vad.detector=earshot",
+            Detection::Silero => "vad.detector=silero",
         }
     }
 }
@@ -129,7 +137,7 @@ fn settings(port: u16, detection: Detection, store: &Path) -> Vec<String> {
         format!("llm.reply=\"{REPLY}\""),
         "asr.provider=scripted".into(),
         "tts.provider=scripted".into(),
-        format!("vad.detector={}", detection.name()),
+        detection.setting().into(),
         "turn.end=silence".into(),
         format!("store.path=\"{}\"", store.display()),
         "log.level=warn".into(),

@@ -1,8 +1,9 @@
 //! The adaptive ceiling: evidence of the backends moves it, nothing else does (B-045…B-056).
 //!
-//! Between a quarter of the configured ceiling (at least one) and all of it, judged once a second: four
-//! fifths on pressure, plus one on fresh evidence without pressure and only if the limit was
-//! reached, unchanged when nothing is fresh. Work that was cancelled is no evidence: it is never fed.
+//! Between a quarter of the configured ceiling (at least one) and all of it, judged once a second:
+//! four fifths on pressure, plus one on fresh evidence without pressure and only if the limit was
+//! reached, unchanged when nothing is fresh. Work that was cancelled is no evidence: it is never
+//! fed.
 
 use super::limits::Slots;
 use crate::time::{Timestamp, ms};
@@ -15,7 +16,8 @@ const AVERAGE_PARTS: u64 = 4;
 /// What the law goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Law {
-    /// Average time to first token above which an endpoint is pressed; `None` leaves it out (B-052).
+    /// Average time to first token above which an endpoint is pressed; `None` leaves it out
+    /// (B-052).
     pub ttft_target_ms: Option<u64>,
     /// Evidence older than this moves nothing (B-053).
     pub stale_ms: u64,
@@ -150,7 +152,8 @@ impl Adaptive {
         self.last
     }
 
-    /// Takes in what an endpoint let us see. Endpoints beyond [`ENDPOINTS_MAX`] share the last place.
+    /// Takes in what an endpoint let us see. Endpoints beyond [`ENDPOINTS_MAX`] share the last
+    /// place.
     pub fn saw(&mut self, now: Timestamp, endpoint: u16, sign: Sign) {
         let seen = self.place_of(endpoint);
         seen.at = seen.at.max(now);
@@ -171,7 +174,8 @@ impl Adaptive {
         }
     }
 
-    /// Judges, once a second: the ceiling to give to the gate, or none where there is nothing to adapt.
+    /// Judges, once a second: the ceiling to give to the gate, or none where there is nothing to
+    /// adapt.
     ///
     /// `reached` says whether the gate met its ceiling since the last judgement.
     pub fn judge(&mut self, now: Timestamp, slots: Slots, reached: bool) -> Option<u32> {

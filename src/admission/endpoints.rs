@@ -102,7 +102,8 @@ impl Endpoints {
         EndpointId((self.list.len() - 1) as u16)
     }
 
-    /// Takes the least loaded endpoint of this role that has room, or none: an empty pool is never 429.
+    /// Takes the least loaded endpoint of this role that has room, or none: an empty pool is never
+    /// 429.
     pub fn take(&mut self, now: Timestamp, role: Role) -> Option<EndpointId> {
         let mut best: Option<(u64, usize)> = None;
         for at in 0..self.list.len() {
@@ -120,7 +121,8 @@ impl Endpoints {
         Some(EndpointId(at as u16))
     }
 
-    /// A unit of this endpoint is free again, on the same evidence as the gate's own, and how it went.
+    /// A unit of this endpoint is free again, on the same evidence as the gate's own, and how it
+    /// went.
     pub fn give_back(&mut self, now: Timestamp, id: EndpointId, outcome: Outcome) {
         let care = self.care;
         let Some(endpoint) = self.list.get_mut(usize::from(id.0)) else { return };
@@ -178,7 +180,8 @@ impl Endpoints {
         self.list.iter().filter(|endpoint| is_warming(endpoint, self.care, now)).count() as u32
     }
 
-    /// How many may take something now: `not_ready` and `no_capacity` are told apart from busy by this.
+    /// How many may take something now: `not_ready` and `no_capacity` are told apart from busy by
+    /// this.
     pub fn serving(&self, now: Timestamp) -> u32 {
         let serves = |endpoint: &&Endpoint| endpoint.up && may_try(endpoint, now);
         self.list.iter().filter(serves).count() as u32

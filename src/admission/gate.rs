@@ -5,11 +5,13 @@
 //! it has seen. What an operation decides for *others* is appended to `wakes`, to be delivered when
 //! the gate is unlocked.
 
+mod claims;
 mod dispatch;
 mod intake;
 mod leases;
 mod view;
 
+use super::adaptive::Adaptive;
 use super::deadlines::Deadlines;
 use super::lanes::{Lanes, Room};
 use super::ledger::{Ledger, Payer};
@@ -52,6 +54,10 @@ pub struct Gate {
     adaptive: Option<u32>,
     high: HighWater,
     mean_wait_us: u64,
+    /// Somebody met the ceiling since this was asked last.
+    reached: bool,
+    /// Leases that nobody has confirmed yet.
+    provisional: u32,
 }
 
 /// How hard the stages behind this gate are pressed (DESIGN section 3: the call gate listens to its
@@ -65,6 +71,12 @@ pub enum Pressure {
     Queue,
     /// Newcomers are refused.
     Refuse,
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Gate({}: {:?})", self.stage, self.counts(self.last))
+    }
 }
 
 impl Gate {
@@ -92,6 +104,8 @@ impl Gate {
             adaptive: None,
             high: HighWater::default(),
             mean_wait_us: 0,
+            reached: false,
+            provisional: 0,
         }
     }
 
@@ -157,6 +171,24 @@ impl Gate {
         self.expire_due(now, wakes);
         self.adaptive = ceiling.filter(|_| self.limits.adaptive);
         self.fill(now, wakes);
+    }
+
+    /// What evidence allows now, while the gate adapts.
+    pub fn adaptive(&self) -> Option<u32> {
+        self.adaptive
+    }
+
+    /// Judges the ceiling by what was seen of the backends, once a second, and puts it in force.
+    pub fn adapt(&mut self, now: Timestamp, law: &mut Adaptive, wakes: &mut Vec<Wake>) {
+        let reached = std::mem::take(&mut self.reached);
+        let ceiling = match self.limits.adaptive {
+            true => law.judge(now, self.limits.slots, reached),
+            false => {
+                law.reset();
+                None
+            }
+        };
+        self.set_adaptive(now, ceiling, wakes);
     }
 
     /// Says how hard the stages behind this gate are pressed.

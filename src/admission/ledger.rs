@@ -87,41 +87,64 @@ impl Account {
         let stands = self.refused_total() + self.queued + self.active + self.quarantined;
         self.opening + self.offered == stands + self.terminal_total()
     }
+}
 
-    /// False when something was to leave a place where nothing stood.
-    fn shift(&mut self, from: Standing, to: Standing) -> bool {
-        match to {
-            Standing::Refused(reason) => self.refused[reason.index()] += 1,
-            Standing::Queued => {
-                self.queued += 1;
-                self.ever_queued += 1;
-            }
-            Standing::Active => {
-                self.active += 1;
-                self.ever_admitted += 1;
-            }
-            Standing::Quarantined => self.quarantined += 1,
-            Standing::Opening | Standing::Offered => return false,
-            Standing::Ended(terminal) => self.terminal[terminal.index()] += 1,
+/// The three columns that one offer is counted in.
+type Columns<'a> = [&'a mut Account; 3];
+
+/// Counts an arrival; where it goes is looked at once for all columns.
+fn arrive(columns: Columns<'_>, to: Standing) -> bool {
+    match to {
+        Standing::Refused(reason) => {
+            let index = reason.index();
+            add(columns, |account| account.refused[index] += 1)
         }
-        let place = match from {
-            Standing::Queued => &mut self.queued,
-            Standing::Active => &mut self.active,
-            Standing::Quarantined => &mut self.quarantined,
-            Standing::Offered => {
-                self.offered += 1;
-                return true;
-            }
-            Standing::Opening => {
-                self.opening += 1;
-                return true;
-            }
-            Standing::Refused(_) | Standing::Ended(_) => return false,
-        };
-        let stood = *place > 0;
-        *place = place.saturating_sub(1);
-        stood
+        Standing::Queued => add(columns, |account| {
+            account.queued += 1;
+            account.ever_queued += 1;
+        }),
+        Standing::Active => add(columns, |account| {
+            account.active += 1;
+            account.ever_admitted += 1;
+        }),
+        Standing::Quarantined => add(columns, |account| account.quarantined += 1),
+        Standing::Ended(terminal) => {
+            let index = terminal.index();
+            add(columns, |account| account.terminal[index] += 1)
+        }
+        Standing::Opening | Standing::Offered => false,
     }
+}
+
+/// Counts a departure; false when something was to leave a place where nothing stood.
+fn leave(columns: Columns<'_>, from: Standing) -> bool {
+    match from {
+        Standing::Queued => take(columns, |account| &mut account.queued),
+        Standing::Active => take(columns, |account| &mut account.active),
+        Standing::Quarantined => take(columns, |account| &mut account.quarantined),
+        Standing::Offered => add(columns, |account| account.offered += 1),
+        Standing::Opening => add(columns, |account| account.opening += 1),
+        Standing::Refused(_) | Standing::Ended(_) => false,
+    }
+}
+
+#[inline]
+fn add(columns: Columns<'_>, count: impl Fn(&mut Account)) -> bool {
+    for account in columns {
+        count(account);
+    }
+    true
+}
+
+#[inline]
+fn take(columns: Columns<'_>, place: impl Fn(&mut Account) -> &mut u64) -> bool {
+    let mut stood = true;
+    for account in columns {
+        let place = place(account);
+        stood &= *place > 0;
+        *place = place.saturating_sub(1);
+    }
+    stood
 }
 
 /// Whose account an offer is counted in.
@@ -222,34 +245,26 @@ impl Ledger {
 
     /// Counts one transition of one offer.
     pub(crate) fn shift(&mut self, payer: Payer, from: Standing, to: Standing) {
-        let stood = self.on_each(payer, |account| account.shift(from, to));
-        if !stood {
+        let left = leave(self.columns(payer), from);
+        let arrived = arrive(self.columns(payer), to);
+        if !(left && arrived) {
             self.anomalies.underflow += 1;
         }
     }
 
     /// Counts that an offer tries something again.
     pub(crate) fn retry(&mut self, payer: Payer) {
-        self.on_each(payer, |account| {
-            account.retries += 1;
-            true
-        });
+        add(self.columns(payer), |account| account.retries += 1);
     }
 
     /// Counts what enforcing would have refused.
     pub(crate) fn would_refuse(&mut self, payer: Payer, reason: RefusalReason) {
-        self.on_each(payer, |account| {
-            account.would_refuse[reason.index()] += 1;
-            true
-        });
+        add(self.columns(payer), |account| account.would_refuse[reason.index()] += 1);
     }
 
     /// Counts what enforcing would have queued.
     pub(crate) fn would_queue(&mut self, payer: Payer) {
-        self.on_each(payer, |account| {
-            account.would_queue += 1;
-            true
-        });
+        add(self.columns(payer), |account| account.would_queue += 1);
     }
 
     /// Counts the proof on which a unit came back.
@@ -267,14 +282,15 @@ impl Ledger {
         self.already_released += 1;
     }
 
-    fn on_each(&mut self, payer: Payer, mut count: impl FnMut(&mut Account) -> bool) -> bool {
+    #[inline]
+    fn columns(&mut self, payer: Payer) -> Columns<'_> {
         let tenant = account_at(&mut self.tenants, payer.tenant.0 as usize, TENANT_ACCOUNTS);
         let class = account_at(&mut self.classes, usize::from(payer.class.0), CLASS_ACCOUNTS);
-        let counted = [count(&mut self.total), count(tenant), count(class)];
-        counted == [true; 3]
+        [&mut self.total, tenant, class]
     }
 }
 
+#[inline]
 fn account_at(accounts: &mut Vec<Account>, index: usize, max: usize) -> &mut Account {
     let index = index.min(max);
     if accounts.len() <= index {

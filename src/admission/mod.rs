@@ -15,14 +15,20 @@ pub mod gate;
 mod lanes;
 pub mod ledger;
 pub mod limits;
+pub mod log;
 pub mod mutant;
 mod records;
+pub mod rerun;
+pub mod shadow;
 mod tombstones;
+pub mod trial;
+pub mod watched;
 
 pub use gate::Gate;
 pub use gate::Place;
 pub use lanes::TENANTS_MAX;
 pub use limits::Limits;
+pub use watched::Watched;
 
 use crate::evidence::{Evidence, Unknown};
 use crate::id::{ClassId, Generation, Stage, TenantId};
@@ -266,8 +272,8 @@ pub trait Admit {
     fn ask(&mut self, now: Timestamp, stage: Stage, offer: Offer) -> Answer;
     /// Gives up waiting. A grant that crosses it is settled `never_started` by whoever receives it.
     fn withdraw(&mut self, now: Timestamp, ticket: Ticket, why: Cancelled);
-    /// The caller was told that this waits, which satisfies the turn's budget: from now on only the gate's
-    /// own limit bounds the wait, once (DESIGN section 3, *Ages*).
+    /// The caller was told that this waits, which satisfies the turn's budget: from now on only the
+    /// gate's own limit bounds the wait, once (DESIGN section 3, *Ages*).
     fn extend(&mut self, now: Timestamp, ticket: &Ticket);
     /// The work behind a lease has lost its authority; the unit stays taken until it is settled.
     fn cancel(&mut self, now: Timestamp, lease: &Lease, why: Cancelled);

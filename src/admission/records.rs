@@ -69,6 +69,8 @@ pub(super) struct Record {
     /// Its authority is gone; kept whatever the work does afterwards.
     pub cancelled: Option<Cancelled>,
     pub supersedes: Option<u64>,
+    /// Its lease is a claim that ends by itself until it is confirmed.
+    pub provisional: bool,
     /// Its deadline was put off once.
     pub extended: bool,
     /// Whose share and which class order it counts in.

@@ -1,4 +1,4 @@
-//! Ends that are remembered: bounded by count and age, so that late events get a typed answer.
+//! Ends that are remembered: bounded by count and age; late events get a typed answer.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,5 @@
-//! Work under way: offers, leases owed, starts, cancels, ends. Every unit goes through here and back.
+//! Work under way: offers, leases owed, starts, cancels, ends. Every unit goes through here and
+//! back.
 
 use super::state::{Floor, Model, Owed, Turn, Voice};
 use super::{Action, Call};
@@ -240,8 +241,8 @@ impl Call {
         self.tell(ToCaller::HangUp { why });
     }
 
-    /// The generation rotates: everything running for the old one loses its authority at once and is
-    /// asked to stop; what waited is gone. A tool that must finish goes on, unheard.
+    /// The generation rotates: everything running for the old one loses its authority at once and
+    /// is asked to stop; what waited is gone. A tool that must finish goes on, unheard.
     pub(super) fn fence(&mut self, now: Timestamp, admit: &mut dyn Admit, why: Cancelled) {
         let from = self.generation;
         self.generation = from.next();

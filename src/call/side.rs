@@ -1,4 +1,5 @@
-//! Answers in text beside the conversation (`conversation: "none"`): admitted, never spoken, never rotated.
+//! Answers in text beside the conversation (`conversation: "none"`): admitted, never spoken, never
+//! rotated.
 
 use super::fallback::Cause;
 use super::state::{Model, Side};

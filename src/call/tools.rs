@@ -1,4 +1,5 @@
-//! Tools of an answer: started only for the living generation, bounded, their outcomes never invented.
+//! Tools of an answer: started only for the living generation, bounded, their outcomes never
+//! invented.
 
 use super::fallback::Cause;
 use super::state::{Answer, Orphan, ToolState, ToolUse};
@@ -36,7 +37,8 @@ impl Call {
         }
     }
 
-    /// The model has stopped writing: its tool calls begin. True when the answer waits for some of them.
+    /// The model has stopped writing: its tool calls begin. True when the answer waits for some of
+    /// them.
     pub(super) fn start_tools(&mut self, now: Timestamp, admit: &mut dyn Admit) -> bool {
         let Some(answer) = self.floor.answer() else { return false };
         let calls: Vec<ToolCall> = answer.calls.iter().map(|use_| use_.call.clone()).collect();
@@ -184,8 +186,8 @@ impl Call {
         self.after_tools(now, admit);
     }
 
-    /// A tool of an old generation returned: its outcome is in the next turn's history and speaks for
-    /// nobody.
+    /// A tool of an old generation returned: its outcome is in the next turn's history and speaks
+    /// for nobody.
     fn late_tool(&mut self, run: RunId, outcome: &ToolOutcome) {
         self.late(run, "tool");
         if let Some(orphan) = self.orphans.remove(&run) {
@@ -217,7 +219,8 @@ impl Call {
         self.on_tool_returned(now, admit, run, outcome);
     }
 
-    /// Tool calls that were started and lose the floor: their outcomes are awaited without being spoken.
+    /// Tool calls that were started and lose the floor: their outcomes are awaited without being
+    /// spoken.
     pub(super) fn orphan_tools(&mut self) {
         let Some(answer) = self.floor.answer() else { return };
         let started: Vec<(RunId, ToolCall)> = answer
@@ -248,8 +251,8 @@ impl Call {
         }
     }
 
-    /// Goes on when all tools of a round are answered: the model is shown the results, unless the client
-    /// has to answer some of them first. True when the answer goes on or waits.
+    /// Goes on when all tools of a round are answered: the model is shown the results, unless the
+    /// client has to answer some of them first. True when the answer goes on or waits.
     fn after_tools(&mut self, now: Timestamp, admit: &mut dyn Admit) -> bool {
         let Some(answer) = self.floor.answer() else { return true };
         if !answer.tools_are_done() {

@@ -1,4 +1,5 @@
-//! `floorkeeper check F`: is this configuration right, what does it mean, and where does each value come from?
+//! `floorkeeper check F`: is this configuration right, what does it mean, and where does each value
+//! come from?
 
 use std::io::Write as _;
 use std::path::Path;
@@ -16,8 +17,9 @@ struct Checked {
     missing: Vec<String>,
 }
 
-/// Checks configuration and prompts. Exit code 0 when they are right, 2 when they are not. What is configured
-/// goes to standard output, errors and warnings to standard error (with `json`, errors too go to standard output).
+/// Checks configuration and prompts. Exit code 0 when they are right, 2 when they are not. What is
+/// configured goes to standard output, errors and warnings to standard error (with `json`, errors
+/// too go to standard output).
 pub fn run(path: Option<&Path>, sets: &[String], json: bool) -> ExitCode {
     match check(path, sets) {
         Ok(checked) if json => {
@@ -67,7 +69,9 @@ fn build_all(config: &Config) -> Result<Vec<String>, ConfigErrors> {
         language: config.default_agent().language.clone(),
     };
     let mut found = Found { config, around, missing: Vec::new(), errors: Vec::new() };
-    found.build("vad", "detector", ear::DETECTORS, &config.vad);
+    if config.vad.provider != ear::OFF {
+        found.build("vad", "detector", ear::DETECTORS, &config.vad);
+    }
     found.build("asr", "provider", asr::ASRS, &config.asr);
     found.build("llm", "provider", llm::LLMS, &config.llm);
     found.build("tts", "provider", tts::TTSS, &config.tts);

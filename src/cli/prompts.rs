@@ -26,7 +26,8 @@ const EDGE_LEVEL: u16 = 150;
 /// Pieces of sound in flight between synthesiser and file.
 const PIECES_MAX: usize = 64;
 
-/// Holds every text against its claims. Exit code 0 when all are true, 1 with file and id of those that are not.
+/// Holds every text against its claims. Exit code 0 when all are true, 1 with file and id of those
+/// that are not.
 pub fn lint(dir: Option<&Path>, json: bool) -> ExitCode {
     let checked = Script::read(dir).and_then(|script| script.lint().map(|()| script));
     match checked {
@@ -94,7 +95,8 @@ pub enum RenderError {
     },
 }
 
-/// Speaks every prompt of a locale into `dir/<locale>/<id>.wav`, and lists beside them what they say.
+/// Speaks every prompt of a locale into `dir/<locale>/<id>.wav`, and lists beside them what they
+/// say.
 pub async fn render(
     tts: Arc<dyn Tts>,
     script: &Script,
@@ -204,8 +206,8 @@ pub struct RenderRequest {
     pub json: bool,
 }
 
-/// Renders one locale with the configured synthesiser. Exit code 0, 1 when it could not be spoken or written,
-/// 2 when the configuration is wrong.
+/// Renders one locale with the configured synthesiser. Exit code 0, 1 when it could not be spoken
+/// or written, 2 when the configuration is wrong.
 pub async fn run_render(request: RenderRequest) -> ExitCode {
     let json = request.json;
     let refuse = |code: u8, sentence: String| {
@@ -270,8 +272,8 @@ async fn build(config: &Config) -> Result<Arc<dyn Tts>, String> {
     }
 }
 
-/// Makes sure that callers of these languages can be told everything: renders what has no sound yet into
-/// `dir` and takes it. What was rendered before is taken as it is.
+/// Makes sure that callers of these languages can be told everything: renders what has no sound yet
+/// into `dir` and takes it. What was rendered before is taken as it is.
 pub async fn complete(
     fallback: &mut Fallback,
     tts: Arc<dyn Tts>,

@@ -4,22 +4,17 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
-use tokio::sync::watch;
 
-use crate::admission::Closed;
-use crate::admission::limits::CloseMode;
 use crate::cli::check::environment;
+use crate::cli::prompts;
 use crate::config::{Config, Fallback, LogFormat};
-use crate::id::Stage;
 use crate::provider::models;
-use crate::runtime::clock::Clock;
-use crate::runtime::gates::Gates;
-use crate::runtime::http::{self, Site};
-use crate::runtime::prompts::PromptSounds;
+use crate::provider::tts::{Tts, TtsOptions};
+use crate::runtime::http;
 use crate::runtime::service::Service;
+use crate::runtime::serving::Serving;
 use crate::runtime::start;
 
 /// What `serve` is given.
@@ -35,6 +30,9 @@ pub struct ServeArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
 }
+
+/// Rates of legs: prompts are brought to them before the first call.
+const LEG_RATES_HZ: [u32; 2] = [24_000, 8_000];
 
 /// Serves until a signal, then drains.
 pub async fn run(args: ServeArgs) -> ExitCode {
@@ -70,26 +68,17 @@ pub async fn run(args: ServeArgs) -> ExitCode {
 
 async fn serve(config: Config, fallback: Fallback, listening: http::Listening) -> ExitCode {
     raise_descriptor_limit();
-    let clock = Clock::start();
-    let gates = Gates::new(clock, config.gates());
-    gates.close(Stage::Call, Closed::NotReady, CloseMode::FinishQueue);
-    tokio::spawn(gates.clone().keep_time());
     let window = config.drain.window;
-    let prompts = PromptSounds::new(fallback);
-    let service = Arc::new(Service::new(config, gates, clock, prompts, incarnation()));
-    let (stop, stopping) = watch::channel(false);
-    let address = listening.address;
-    let server = tokio::spawn(http::serve(listening, Site::new(service.clone()), stopping));
+    let serving = Serving::begin(config, fallback, listening);
+    let address = serving.address;
     tracing::info!("listening on http://{address}, loading the models");
-    if let Err(code) = load(&service).await {
+    if let Err(code) = load(&serving.service).await {
         return code;
     }
     println!("Ready. Talk to the agent at http://{address}/");
     wait_for_signal().await;
-    drain(&service, window).await;
-    // The server's task ends by itself once told; nobody else listens on this channel by then.
-    let _ = stop.send(true);
-    let _ = tokio::time::timeout(Duration::from_secs(2), server).await;
+    serving.drain(window, wait_for_signal()).await;
+    serving.stop().await;
     ExitCode::SUCCESS
 }
 
@@ -108,6 +97,7 @@ async fn load(service: &Arc<Service>) -> Result<(), ExitCode> {
     });
     match built.await {
         Ok(Ok(backends)) => {
+            prepare_prompts(service, backends.tts.clone()).await;
             start::open(service, backends);
             Ok(())
         }
@@ -122,32 +112,27 @@ async fn load(service: &Arc<Service>) -> Result<(), ExitCode> {
     }
 }
 
-/// Refuses new calls and lets the accepted ones end by themselves, until the window closes or a second
-/// signal comes.
-async fn drain(service: &Arc<Service>, window: Duration) {
-    service.set_draining(true);
-    service.gates.close(Stage::Call, Closed::Draining, CloseMode::EndQueue);
-    let live = service.registry.live_count();
-    if live > 0 {
-        tracing::info!("draining: {live} calls; a second signal ends them now");
-    }
-    let emptied = async {
-        while service.registry.live_count() > 0 {
-            service.registry.changed().await;
+/// Makes sure that every agent's callers can be told everything in their language, and at once.
+async fn prepare_prompts(service: &Service, tts: Option<Arc<dyn Tts>>) {
+    let config = &service.config;
+    for agent in config.agents.values() {
+        let mut fallback = service.prompts.copy();
+        let locale = fallback.script.prompts.locale_for(&agent.language).to_owned();
+        if let Some(tts) = tts.clone()
+            && !fallback.silent(&locale).is_empty()
+        {
+            let (voice, language) = (agent.voice.clone(), agent.language.clone());
+            let options = TtsOptions { voice, language, speed: 1.0 };
+            let dir = config.models.dir.join("prompts");
+            match prompts::complete(&mut fallback, tts, &options, &dir, &agent.language).await {
+                Ok(()) => service.prompts.take(fallback),
+                Err(problem) => tracing::warn!(
+                    "prompts of {locale}: {problem}; its callers hear the default locale's"
+                ),
+            }
         }
-    };
-    tokio::select! {
-        () = emptied => return,
-        () = tokio::time::sleep(window) => {}
-        () = wait_for_signal() => {}
+        service.prompts.warm(&agent.language, &LEG_RATES_HZ);
     }
-    service.end_calls();
-    let ended = async {
-        while service.registry.live_count() > 0 {
-            service.registry.changed().await;
-        }
-    };
-    let _ = tokio::time::timeout(Duration::from_secs(5), ended).await;
 }
 
 async fn wait_for_signal() {
@@ -170,13 +155,6 @@ fn log_to_stderr(config: &Config) {
         LogFormat::Text => log.try_init(),
         LogFormat::Json => log.with_ansi(false).try_init(),
     };
-}
-
-/// A short random name: a new process never continues another's counters.
-fn incarnation() -> String {
-    const LETTERS: &[u8] = b"abcdefghijkmnpqrstuvwxyz23456789";
-    let random: [u8; 8] = rand::random();
-    random.iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect()
 }
 
 /// Every call is a socket: takes as many descriptors as this user may have.

@@ -93,8 +93,9 @@ impl Resampler {
     }
 }
 
-/// The sum of products, rounded and clipped. The sum cannot overflow (a phase's coefficients are less
-/// than 4 in all, whatever their signs); to say so lets the compiler use the vector unit in any build.
+/// The sum of products, rounded and clipped. The sum cannot overflow (a phase's coefficients are
+/// less than 4 in all, whatever their signs); to say so lets the compiler use the vector unit in
+/// any build.
 fn weigh(samples: &[i16], coefficients: &[i16]) -> i16 {
     let sum = samples.iter().zip(coefficients).fold(0i32, |sum, (&sample, &coefficient)| {
         sum.wrapping_add(i32::from(sample).wrapping_mul(i32::from(coefficient)))

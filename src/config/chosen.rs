@@ -1,4 +1,5 @@
-//! Which plug-in does a job, with the keys that are its own: `[vad]`, `[asr]`, `[llm]`, `[tts]`, `[tool.x]`.
+//! Which plug-in does a job, with the keys that are its own: `[vad]`, `[asr]`, `[llm]`, `[tts]`,
+//! `[tool.x]`.
 
 use std::collections::BTreeMap;
 
@@ -27,12 +28,17 @@ pub(super) struct AllChosen {
 
 pub(super) fn read(reader: &mut Reader<'_>) -> AllChosen {
     AllChosen {
-        vad: chosen(reader, "vad", "detector", "silero", &names(ear::DETECTORS)),
+        vad: chosen(reader, "vad", "detector", "silero", &detectors()),
         asr: chosen(reader, "asr", "provider", "moonshine", &names(asr::ASRS)),
         llm: chosen(reader, "llm", "provider", "front_desk", &names(llm::LLMS)),
         tts: chosen(reader, "tts", "provider", "piper", &names(tts::TTSS)),
         tools: tools(reader),
     }
+}
+
+/// The speech detectors, and the word for none.
+fn detectors() -> Vec<&'static str> {
+    names(ear::DETECTORS).into_iter().chain([ear::OFF]).collect()
 }
 
 /// The built-in tools, and those that are described.
@@ -102,8 +108,8 @@ fn chosen(
     Chosen { provider, table: reader.open_table(path, &[key]) }
 }
 
-/// `--set llm.provider=scripted` chooses another plug-in than the file does: the file's keys for the one
-/// it chose mean nothing to the other and are left out. Says so.
+/// `--set llm.provider=scripted` chooses another plug-in than the file does: the file's keys for
+/// the one it chose mean nothing to the other and are left out. Says so.
 pub(super) fn drop_keys_of_others(written: &Node, root: &mut Node) -> Vec<String> {
     let mut said = Vec::new();
     for (table, key) in TABLES {

@@ -156,8 +156,8 @@ impl Limits {
         said
     }
 
-    /// Reads every gate. The slots are a judgement for a two-core laptop with the embedded chain: what it
-    /// holds without the caller hearing it, not what it could be made to queue.
+    /// Reads every gate. The slots are a judgement for a two-core laptop with the embedded chain:
+    /// what it holds without the caller hearing it, not what it could be made to queue.
     pub(super) fn read(reader: &mut Reader<'_>, tools: &[String]) -> Limits {
         Limits {
             call: gate(reader, &["call"], 200, 16),

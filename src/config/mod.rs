@@ -1,7 +1,8 @@
 //! The configuration: as written (`raw`), and as meant ([`Config`]), which cannot be wrong.
 //!
-//! Each value resolves `--set`, then the file, then the environment (`FLOORKEEPER_LIMITS_MODEL_SLOTS`), then
-//! the default, and is read back with its source. `docs/reference/floorkeeper.toml` documents every key.
+//! Each value resolves `--set`, then the file, then the environment
+//! (`FLOORKEEPER_LIMITS_MODEL_SLOTS`), then the default, and is read back with its source.
+//! `docs/reference/floorkeeper.toml` documents every key.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -96,7 +97,8 @@ pub struct Config {
     pub warnings: Vec<String>,
 }
 
-/// What environment and defaults make of the limits: what `"inherit"` returns to at run time (B-021, B-027).
+/// What environment and defaults make of the limits: what `"inherit"` returns to at run time
+/// (B-021, B-027).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inherited {
     /// The limits.
@@ -106,7 +108,8 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// Wrong variables are refused where the whole configuration is read; here they count as not set.
+    /// Wrong variables are refused where the whole configuration is read; here they count as not
+    /// set.
     fn read(env: &BTreeMap<String, String>, tools: &[String]) -> Inherited {
         let nothing = Node::empty();
         let mut reader = Reader::new(&nothing, env);
@@ -153,7 +156,8 @@ impl Config {
         &self.agents[DEFAULT_AGENT]
     }
 
-    /// Every value with its source: lines for people, or one JSON object by key. Secrets are left out.
+    /// Every value with its source: lines for people, or one JSON object by key. Secrets are left
+    /// out.
     pub fn show(&self, json: bool) -> String {
         self.origins.show(json)
     }

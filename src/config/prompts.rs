@@ -1,7 +1,8 @@
-//! What callers are told when they cannot have what they asked for: reads ladder, prompts and their sound.
+//! What callers are told when they cannot have what they asked for: reads ladder, prompts and their
+//! sound.
 //!
-//! The built-in files are compiled in; a folder (`fallback.dir`) may put its own in their place. Nothing is
-//! handed on that the lint would object to or that has no sound in the default locale.
+//! The built-in files are compiled in; a folder (`fallback.dir`) may put its own in their place.
+//! Nothing is handed on that the lint would object to or that has no sound in the default locale.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -104,8 +105,8 @@ impl Script {
 }
 
 impl Fallback {
-    /// Reads everything. What is read is true and can be heard in the default locale; other locales may
-    /// still lack sound ([`Fallback::silent`]).
+    /// Reads everything. What is read is true and can be heard in the default locale; other locales
+    /// may still lack sound ([`Fallback::silent`]).
     pub fn load(dir: Option<&Path>) -> Result<Fallback, ConfigErrors> {
         let script = Script::read(dir)?;
         script.lint()?;
@@ -152,8 +153,9 @@ impl Fallback {
         errors
     }
 
-    /// Takes what sound there is for a locale from `folder/<locale>/<id>.wav`; gives back what is wrong with
-    /// it. Where [`SPOKEN_FILE`] says that a sound has other words than its prompt, it is not taken.
+    /// Takes what sound there is for a locale from `folder/<locale>/<id>.wav`; gives back what is
+    /// wrong with it. Where [`SPOKEN_FILE`] says that a sound has other words than its prompt, it
+    /// is not taken.
     pub fn read_audio(&mut self, folder: &Path, locale: &str) -> Vec<ConfigError> {
         let mut errors = Vec::new();
         let Some(book) = self.script.prompts.0.get(locale) else { return errors };
@@ -176,7 +178,8 @@ impl Fallback {
         errors
     }
 
-    /// The prompts of a locale that have no sound yet: render them before a caller of this language comes.
+    /// The prompts of a locale that have no sound yet: render them before a caller of this language
+    /// comes.
     pub fn silent(&self, locale: &str) -> Vec<PromptId> {
         let book = self.script.prompts.0.get(locale);
         let ids = book.into_iter().flat_map(|book| book.prompts.keys());
@@ -201,7 +204,8 @@ impl call::Choose for Script {
         let facts = Facts::of(&cause).retried(retries);
         let next = self.ladder.next(&cause, &Climb::default(), &facts);
         let locale = self.prompts.locale_for(language);
-        // A ladder that was built has a prompt for every cause, in every locale that passed the lint.
+        // A ladder that was built has a prompt for every cause, in every locale that passed the
+        // lint.
         let id = next.prompt.unwrap_or_else(|| PromptId::new("goodbye"));
         let prompt = self.prompts.get(locale, &id);
         call::Said {

@@ -1,7 +1,8 @@
 //! Asks the tree for one key after another; what was never asked for is unknown.
 //!
-//! Each key exists once: where it is asked for, with its default and its bounds. That gives the meant
-//! value, its source, the list of keys that a wrong one is compared with, and all errors in one pass.
+//! Each key exists once: where it is asked for, with its default and its bounds. That gives the
+//! meant value, its source, the list of keys that a wrong one is compared with, and all errors in
+//! one pass.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -82,8 +83,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Resolves one key: configuration and `--set`, then environment, then the keys that speak for it,
-    /// then the default.
+    /// Resolves one key: configuration and `--set`, then environment, then the keys that speak for
+    /// it, then the default.
     pub fn value<T>(
         &mut self,
         ask: impl Into<Ask>,

@@ -8,11 +8,13 @@ use super::reader::{Choice, Reader};
 /// `[turn]`: when a turn ends and when the caller takes the floor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
-    /// End of speech to first audible answer; an agent may say otherwise (`AgentLimits::turn_budget`).
+    /// End of speech to first audible answer; an agent may say otherwise
+    /// (`AgentLimits::turn_budget`).
     pub budget: Duration,
     /// What ends a turn.
     pub end: TurnEnd,
-    /// Silence that ends a turn; with an end-of-turn model the silence after which it is asked no more.
+    /// Silence that ends a turn; with an end-of-turn model the silence after which it is asked no
+    /// more.
     pub silence: Duration,
     /// Most tool calls that one turn may make.
     pub tool_calls_max: u32,
@@ -81,6 +83,10 @@ pub struct Realtime {
     pub message_max: u64,
     /// Fields that the protocol does not know are errors.
     pub strict: bool,
+    /// A peer that is quiet for this long is pinged.
+    pub ping: Duration,
+    /// A peer that is quiet for this long, pings unanswered, is lost.
+    pub dead_after: Duration,
 }
 
 /// `[models]`: where the embedded models lie.
@@ -213,7 +219,15 @@ impl Call {
 
 impl Realtime {
     pub(super) fn read(reader: &mut Reader<'_>) -> Realtime {
+        let ping = reader.ms("realtime.ping_ms", 20_000, 100..=600_000);
+        let dead_after = reader.ms("realtime.dead_after_ms", 60_000, 100..=3_600_000);
+        if dead_after < ping {
+            let problem = "a peer would be lost before it was pinged";
+            reader.refuse("realtime.dead_after_ms", problem, "write at least realtime.ping_ms");
+        }
         Realtime {
+            ping,
+            dead_after,
             message_max: reader.bytes("realtime.message_max", 4 << 20, 64 << 10..=21 << 20),
             strict: reader.flag("realtime.strict", false),
         }

@@ -68,8 +68,8 @@ fn joined(parent: &str, name: &str) -> String {
     if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") }
 }
 
-/// Sentences about environment variables that look like ours and are no key's. They warn only: orchestrators set
-/// variables of their own with a service's name in front.
+/// Sentences about environment variables that look like ours and are no key's. They warn only:
+/// orchestrators set variables of their own with a service's name in front.
 pub(super) fn warn_of_variables(reader: &Reader<'_>) -> Vec<String> {
     let known: Vec<String> = reader.resolved.keys().map(|key| variable_of(key)).collect();
     let ours = reader.env.keys().filter(|name| name.starts_with(ENV_PREFIX));

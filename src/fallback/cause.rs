@@ -63,7 +63,8 @@ impl Cause {
         }
     }
 
-    /// The stable dotted label of ladder, traces and records: `overloaded.no_queue`, `fault.slow`, …
+    /// The stable dotted label of ladder, traces and records: `overloaded.no_queue`, `fault.slow`,
+    /// …
     pub fn label(&self) -> &'static str {
         match self {
             Cause::Refusal { reason, .. } => refusal_label(*reason),
@@ -78,7 +79,8 @@ impl Cause {
         }
     }
 
-    /// The label is the pattern or lies below it: `overloaded` stands for `overloaded.no_queue` as well.
+    /// The label is the pattern or lies below it: `overloaded` stands for `overloaded.no_queue` as
+    /// well.
     pub fn is(&self, pattern: &str) -> bool {
         lies_below(self.label(), pattern)
     }

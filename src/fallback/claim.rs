@@ -74,9 +74,10 @@ impl Claim {
     }
 }
 
-/// What is true at this instant. Facts come from what happened, or from a token that proves them: there is no
-/// other way to make one, so that a promise without its proof does not compile. (Nothing makes
-/// [`Claim::CallbackCommitted`] or [`Claim::HandoffAcknowledged`] before there are receipts.)
+/// What is true at this instant. Facts come from what happened, or from a token that proves them:
+/// there is no other way to make one, so that a promise without its proof does not compile.
+/// (Nothing makes [`Claim::CallbackCommitted`] or [`Claim::HandoffAcknowledged`] before there are
+/// receipts.)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     held: BTreeSet<Claim>,

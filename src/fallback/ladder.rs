@@ -115,8 +115,8 @@ pub struct Climb<'t> {
 pub struct Next {
     /// The rung.
     pub rung: Rung,
-    /// What to say. `None` for a rung that must be established first (`callback`, `handoff`): ask its gate,
-    /// and then [`Ladder::say`] with the facts that its receipt proves.
+    /// What to say. `None` for a rung that must be established first (`callback`, `handoff`): ask
+    /// its gate, and then [`Ladder::say`] with the facts that its receipt proves.
     pub prompt: Option<PromptId>,
     /// Rungs passed over on the way, for the record.
     pub skipped: Vec<Skipped>,
@@ -160,7 +160,8 @@ impl Skip {
 }
 
 impl Ladder {
-    /// Makes a ladder of rules in the order in which they are looked at, or says all that is wrong with them.
+    /// Makes a ladder of rules in the order in which they are looked at, or says all that is wrong
+    /// with them.
     pub fn build(
         rules: Vec<Rule>,
         retry_max: u32,
@@ -214,7 +215,8 @@ impl Ladder {
                 None => skipped.push(Skipped { rung, why: Skip::NothingTrue }),
             }
         }
-        // Not reached with a ladder that was built: its goodbye is said above. The call ends all the same.
+        // Not reached with a ladder that was built: its goodbye is said above. The call ends all
+        // the same.
         Next { rung: Rung::Goodbye, prompt: None, skipped }
     }
 

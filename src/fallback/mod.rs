@@ -1,9 +1,9 @@
 //! The one door behind refusals and faults: what a caller is told, and what is tried for them.
 //!
 //! A [`Cause`] names what happened; the [`Ladder`] (data) gives the rungs to try, in order, and the
-//! prompts each may speak; [`Facts`] say what is true; a prompt is chosen only while all it claims is.
-//! The first rung that is established ends the climb, whatever it was: the original stays refused,
-//! expired or failed. Pure: data in, a decision out.
+//! prompts each may speak; [`Facts`] say what is true; a prompt is chosen only while all it claims
+//! is. The first rung that is established ends the climb, whatever it was: the original stays
+//! refused, expired or failed. Pure: data in, a decision out.
 
 mod cause;
 mod claim;

@@ -64,8 +64,8 @@ impl Prompts {
     /// The locale whose audio is shipped, and which speaks where a language has no book.
     pub const DEFAULT_LOCALE: &'static str = "en";
 
-    /// The locale that speaks to a caller of this language (BCP 47): its own, its primary language's, or
-    /// the default.
+    /// The locale that speaks to a caller of this language (BCP 47): its own, its primary
+    /// language's, or the default.
     pub fn locale_for<'a>(&'a self, language: &'a str) -> &'a str {
         let primary = language.split('-').next().unwrap_or(language);
         [language, primary]

@@ -1,8 +1,9 @@
 //! The ports to the speech and language world: ears, recognisers, models, synthesisers, tools.
 //!
 //! A provider knows nothing of calls, turns, generations or admission. It is asked for one run at a
-//! time, reports through a bounded channel, and says at the end what its end *proves* ([`Ended`]). The
-//! runtime stamps whose run it is; lateness is then a comparison somewhere else, never a race here.
+//! time, reports through a bounded channel, and says at the end what its end *proves* ([`Ended`]).
+//! The runtime stamps whose run it is; lateness is then a comparison somewhere else, never a race
+//! here.
 //!
 //! A plug-in is one file and one line in its folder's table.
 

@@ -1,4 +1,5 @@
-//! Limits changed at run time: what was asked for, judged by what it would leave behind (B-021…B-031).
+//! Limits changed at run time: what was asked for, judged by what it would leave behind
+//! (B-021…B-031).
 
 use std::collections::BTreeMap;
 use std::fmt;

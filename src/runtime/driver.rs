@@ -99,7 +99,12 @@ impl Driver {
         tokio::pin!(sleep);
         let mut told_to_end = false;
         while !self.call.is_over() {
-            let now = self.service.clock.now();
+            let mut now = self.service.clock.now();
+            if self.call.poll_timeout(now).is_some_and(|(due, _)| due <= now) {
+                // What is due goes before what comes: a caller's frames never starve the agent's own.
+                self.step(Event::Timeout);
+                now = self.service.clock.now();
+            }
             let due = self.call.poll_timeout(now).map_or(now + ms(60_000), |(due, _)| due);
             let due = self.meter.opens_at(now).map_or(due, |opens| due.min(opens));
             sleep.as_mut().reset(self.service.clock.instant(due));
@@ -127,7 +132,7 @@ impl Driver {
         self.call.has_ended().unwrap_or(HangUp::Broken)
     }
 
-    /// Control first, then providers, then the caller; what is written is pushed out on the way.
+    /// Control first, then providers, timers, the caller; what is written is pushed out on the way.
     fn poll_one(
         &mut self,
         cx: &mut Context<'_>,
@@ -140,6 +145,10 @@ impl Driver {
         if let Poll::Ready(Some(event)) = self.events.poll_recv(cx) {
             return Poll::Ready(Woken::Event(event));
         }
+        // Before the caller: one who always has a frame ready must not hold up the agent's sound.
+        if sleep.poll(cx).is_ready() {
+            return Poll::Ready(Woken::Timer);
+        }
         if self.leg_is_up {
             if let Poll::Ready(Err(_)) = self.leg.poll_flush(cx) {
                 return Poll::Ready(Woken::Caller(FromCaller::Gone { how: "reset" }));
@@ -150,7 +159,7 @@ impl Driver {
                 return Poll::Ready(Woken::Caller(said));
             }
         }
-        sleep.poll(cx).map(|()| Woken::Timer)
+        Poll::Pending
     }
 
     fn hear(&mut self, said: FromCaller) {
@@ -262,6 +271,21 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Ends a call whose machine broke: truthfully, as far as its leg still works.
+    pub async fn break_off(&mut self) {
+        if self.leg_is_up && self.leg.send(ToCaller::HangUp { why: HangUp::Broken }).is_ok() {
+            self.goodbye().await;
+        }
+    }
+
+    /// Lets go of everything but what gates may still be sending.
+    pub fn leave(self) -> mpsc::Receiver<Wake> {
+        for started in self.runs.values() {
+            started.cancel.cancel();
+        }
+        self.control
     }
 
     /// The last words out, for a bounded time.

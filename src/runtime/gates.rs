@@ -20,10 +20,14 @@ use crate::evidence::Evidence;
 use crate::id::{Generation, Stage};
 use crate::time::Timestamp;
 
-/// Where a call hears what gates decided for it. Its capacity is more than a call can ever wait for.
+/// Where a call hears what gates decided for it. Its capacity is more than a call can ever wait
+/// for.
 pub type Control = mpsc::Sender<Wake>;
 /// What one call can wait for at once, with room to spare.
 pub const WAITS_MAX: usize = 32;
+
+/// How long a grant may take from its gate to whom it is for.
+const CROSSING_MAX: Duration = Duration::from_secs(1);
 
 /// All gates of a process.
 #[derive(Clone)]
@@ -112,6 +116,16 @@ impl Gates {
         let stage = lease.stage;
         let release = Release::Completed(Evidence::NeverStarted);
         self.change(stage, |cell, wakes| cell.gate.settle(now, lease, release, wakes));
+    }
+
+    /// Grants that were on their way to somebody who is gone go back unused. Every sender but those of
+    /// grants that are being delivered has to be gone.
+    pub async fn settle_crossed(&self, mut wakes: mpsc::Receiver<Wake>) {
+        while let Ok(Some(wake)) = tokio::time::timeout(CROSSING_MAX, wakes.recv()).await {
+            if let Wake::Granted { lease, .. } = wake {
+                self.settle_unused(lease);
+            }
+        }
     }
 
     /// Gives a lease back.
@@ -263,7 +277,10 @@ impl Admit for OwnerGates {
     }
 
     fn extend(&mut self, now: Timestamp, ticket: &Ticket) {
-        self.gates.change(ticket.stage, |cell, _| drop(cell.gate.extend(now, ticket)));
+        self.gates.change(ticket.stage, |cell, _| {
+            // A wait that has ended, or was extended before, stays as it is.
+            let _ = cell.gate.extend(now, ticket);
+        });
         self.gates.shared.queued.notify_one();
     }
 
@@ -279,7 +296,8 @@ impl Admit for OwnerGates {
     }
 
     fn rotate(&mut self, now: Timestamp, owner: OwnerId, generation: Generation, why: Cancelled) {
-        // At generation 0 the owner is registered at every gate; later only work that rotates is touched.
+        // At generation 0 the owner is registered at every gate; later only work that rotates is
+        // touched.
         let first = generation == Generation(0);
         for stage in self.gates.shared.cells.keys().filter(|stage| first || stage.rotates()) {
             self.gates.change(*stage, |cell, wakes| {

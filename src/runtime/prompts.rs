@@ -1,35 +1,67 @@
-//! Prompts rendered ahead, at the rate a leg wants: speaking one needs no model, no unit and no network.
+//! Prompts rendered ahead, at the rate a leg wants: speaking one needs no model, no unit and no
+//! network.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::audio::Pcm;
 use crate::call::Choose;
 use crate::codec::resample::Resampler;
-use crate::config::Fallback;
+use crate::config::{Fallback, Script};
 use crate::fallback::PromptId;
 
 /// The fallback's script with its sound.
 pub struct PromptSounds {
-    fallback: Fallback,
+    fallback: RwLock<Fallback>,
     /// Sounds brought to a leg's rate, by prompt, language and rate: as many as there are prompts.
-    converted: Mutex<HashMap<(String, String, u32), Arc<Vec<i16>>>>,
+    converted: Mutex<HashMap<Rendering, Arc<Vec<i16>>>>,
 }
+
+/// Prompt, language, rate.
+type Rendering = (String, String, u32);
 
 impl PromptSounds {
     /// Everything that may have to be said.
     pub fn new(fallback: Fallback) -> PromptSounds {
-        PromptSounds { fallback, converted: Mutex::default() }
+        PromptSounds { fallback: RwLock::new(fallback), converted: Mutex::default() }
+    }
+
+    /// A copy of what there is, to be completed elsewhere.
+    pub fn copy(&self) -> Fallback {
+        self.fallback.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes a script with more sound than before.
+    pub fn take(&self, fallback: Fallback) {
+        *self.fallback.write().unwrap_or_else(PoisonError::into_inner) = fallback;
+        self.converted.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Brings every prompt of a language to these rates now, so that no caller waits for it.
+    pub fn warm(&self, language: &str, rates_hz: &[u32]) {
+        let script = self.script();
+        let locale = script.prompts.locale_for(language);
+        let Some(book) = script.prompts.0.get(locale) else { return };
+        for id in book.prompts.keys() {
+            for rate_hz in rates_hz {
+                let _ = self.sound(id.as_str(), language, *rate_hz);
+            }
+        }
     }
 
     /// Chooses what is said.
     pub fn chooser(&self) -> Arc<dyn Choose> {
-        self.fallback.script.clone()
+        self.script()
+    }
+
+    fn script(&self) -> Arc<Script> {
+        self.fallback.read().unwrap_or_else(PoisonError::into_inner).script.clone()
     }
 
     /// The sound of a prompt as it was rendered.
     pub fn original(&self, prompt: &str, language: &str) -> Option<Arc<Pcm>> {
-        self.fallback.sound(language, &PromptId::new(prompt))
+        let fallback = self.fallback.read().unwrap_or_else(PoisonError::into_inner);
+        fallback.sound(language, &PromptId::new(prompt))
     }
 
     /// The sound of a prompt at this rate; empty for a prompt that does not exist.

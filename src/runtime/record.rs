@@ -1,6 +1,6 @@
 //! What is kept of each call: its trace and where it stands, live and for a while afterwards.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dashmap::DashMap;
@@ -33,6 +33,8 @@ pub struct Record {
     pub transport: &'static str,
     /// When it was accepted.
     pub began: Timestamp,
+    /// What the agent's profile keeps with its calls.
+    pub metadata: BTreeMap<String, String>,
     story: Mutex<Story>,
 }
 
@@ -65,8 +67,15 @@ pub struct Standing {
 
 impl Record {
     /// A record that begins now.
-    pub fn new(call: CallId, agent: &str, transport: &'static str, began: Timestamp) -> Record {
-        Record { call, agent: agent.to_owned(), transport, began, story: Mutex::default() }
+    pub fn new(
+        call: CallId,
+        agent: &str,
+        transport: &'static str,
+        began: Timestamp,
+        metadata: BTreeMap<String, String>,
+    ) -> Record {
+        let agent = agent.to_owned();
+        Record { call, agent, transport, began, metadata, story: Mutex::default() }
     }
 
     /// Adds a line of trace.
@@ -95,6 +104,7 @@ impl Record {
         let story = self.story();
         let mut shown = self.summary_of(&story);
         shown["trace"] = story.trace.iter().cloned().map(Value::from).collect();
+        shown["metadata"] = json!(self.metadata);
         shown["trace_lines_dropped"] = story.dropped_lines.into();
         shown
     }

@@ -1,7 +1,9 @@
-//! One provider run for one call: its signals stamped with whose run it is, its end told with its proof.
+//! One provider run for one call: its signals stamped with whose run it is, its end told with its
+//! proof.
 //!
-//! A run that was cancelled and proves nothing within `evidence_ms` is told to the call as unknown; the
-//! run is still awaited for a bounded time, and proof that comes late frees its unit at the gate.
+//! A run that was cancelled and proves nothing within `evidence_ms` is told to the call as unknown;
+//! the run is still awaited for a bounded time, and proof that comes late frees its unit at the
+//! gate.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;

@@ -49,7 +49,8 @@ pub struct Service {
     pub changes: Changes,
     /// This process's name, in every metric and record.
     pub incarnation: String,
-    /// Bounds the end-of-turn model's threads. No admission: it is our own CPU, and late is only late.
+    /// Bounds the end-of-turn model's threads. No admission: it is our own CPU, and late is only
+    /// late.
     pub judges: Semaphore,
     backends: OnceLock<Backends>,
     draining: AtomicBool,
@@ -198,15 +199,19 @@ impl Service {
         settings: Settings,
         leg: Box<dyn Leg>,
     ) {
-        let Accepted { identity, profile } = accepted;
+        let Accepted { identity, profile, metadata } = accepted;
         let (call, owners) = (identity.call, identity.owners());
         let now = self.clock.now();
-        let record = Arc::new(Record::new(call, &profile.agent, leg.name(), now));
+        let record = Arc::new(Record::new(call, &profile.agent, leg.name(), now, metadata));
         self.registry.add(record.clone());
         let profile = Arc::new(profile);
         let mut driver = Driver::new(self.clone(), identity, profile, settings, leg, record);
         let ran = AssertUnwindSafe(driver.run()).catch_unwind().await;
-        drop(driver);
+        if ran.is_err() {
+            // The machine is in an unknown state; the leg is only told goodbye.
+            let _ = AssertUnwindSafe(driver.break_off()).catch_unwind().await;
+        }
+        self.gates.settle_crossed(driver.leave()).await;
         for owner in owners {
             self.gates.forget(owner);
         }
@@ -227,15 +232,23 @@ pub struct Accepted {
     pub identity: Identity,
     /// Who answers.
     pub profile: Profile,
+    /// What is kept with the call.
+    pub metadata: BTreeMap<String, String>,
 }
 
 impl Accepted {
     /// A call of this tenant to this agent.
-    pub fn new(service: &Service, call: CallId, tenant: TenantId, agent: &Agent) -> Accepted {
+    pub fn new(
+        service: &Service,
+        call: CallId,
+        tenant: TenantId,
+        agent: &Agent,
+        metadata: BTreeMap<String, String>,
+    ) -> Accepted {
         let item_prefix = format!("item_{}{:x}_", service.incarnation, call.0);
         let identity = Identity { call, tenant, class: ClassId(0), item_prefix };
         let abilities = service.abilities();
         let profile = service.config.profile(agent, &abilities, service.prompts.chooser());
-        Accepted { identity, profile }
+        Accepted { identity, profile, metadata }
     }
 }

@@ -1,4 +1,5 @@
-//! The caller's sound in the real world: kept as long as somebody may need it, cut into detector windows.
+//! The caller's sound in the real world: kept as long as somebody may need it, cut into detector
+//! windows.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! From configuration to a serving process: gates, providers, HTTP; and what is said when something is missing.
+//! From configuration to a serving process: gates, providers, HTTP; and what is said when something
+//! is missing.
 
 use std::sync::Arc;
 
@@ -20,11 +21,12 @@ pub fn needs_models(config: &Config) -> bool {
     config.vad.provider == "silero"
         || config.asr.provider == "moonshine"
         || config.tts.provider == "piper"
-        || config.turn.end == config::TurnEnd::SmartTurn && config.vad.provider != "off"
+        || config.turn.end == config::TurnEnd::SmartTurn
+            && config.vad.provider != provider::ear::OFF
 }
 
-/// Builds every provider; blocks (models load). Each that cannot be had is said with what then does not work,
-/// and the next best takes its place.
+/// Builds every provider; blocks (models load). Each that cannot be had is said with what then does
+/// not work, and the next best takes its place.
 pub fn build(config: &Config) -> Result<Backends, BuildError> {
     let around = Surroundings {
         models_dir: config.models.dir.clone(),
@@ -61,7 +63,7 @@ fn detector(
     around: &Surroundings,
 ) -> Result<Option<Arc<dyn provider::ear::Detector>>, BuildError> {
     let chosen = &config.vad;
-    if chosen.provider == "off" {
+    if chosen.provider == provider::ear::OFF {
         return Ok(None);
     }
     let built = provider::find(DETECTORS, "vad.detector", &chosen.provider)
@@ -112,5 +114,8 @@ pub fn open(service: &Service, backends: Backends) {
         service.gates.close(Stage::Synthesis, Closed::NotReady, CloseMode::EndQueue);
     }
     service.set_backends(backends);
-    service.gates.open(Stage::Call);
+    match service.is_draining() {
+        true => service.gates.close(Stage::Call, Closed::Draining, CloseMode::EndQueue),
+        false => service.gates.open(Stage::Call),
+    }
 }

@@ -1,4 +1,5 @@
-//! The gates in virtual time: no lock, no task; what they decide for others is kept until it is asked for.
+//! The gates in virtual time: no lock, no task; what they decide for others is kept until it is
+//! asked for.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! Virtual time: the same call machine and the same gates, driven by scripts instead of the world.
 //!
-//! A fixture ([`script`]) says what the caller does and how the scripted providers behave; [`world`]
-//! jumps from one due instant to the next; what happened is a list of [`facts`], which the script's
-//! expectations ([`expect`]) and the golden trace are held against. Same script, same trace.
+//! A fixture ([`script`]) says what the caller does and how the scripted providers behave;
+//! [`world`] jumps from one due instant to the next; what happened is a list of [`facts`], which
+//! the script's expectations ([`expect`]) and the golden trace are held against. Same script, same
+//! trace.
 
 mod client;
 pub mod expect;

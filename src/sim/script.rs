@@ -1,4 +1,5 @@
-//! A fixture as written: TOML that names the caller's deeds, the providers' behaviour and what must follow.
+//! A fixture as written: TOML that names the caller's deeds, the providers' behaviour and what must
+//! follow.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The scripted providers in virtual time: runs started by actions, their signals due at their own instants.
+//! The scripted providers in virtual time: runs started by actions, their signals due at their own
+//! instants.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -99,7 +100,8 @@ impl Workers {
         self.runs.insert(run, worker);
     }
 
-    /// Carries out an action that concerns a provider. `said` is what the caller says in the utterance.
+    /// Carries out an action that concerns a provider. `said` is what the caller says in the
+    /// utterance.
     pub fn start(
         &mut self,
         now: Timestamp,

@@ -1,4 +1,5 @@
-//! The ports to the caller: a transport turns bytes into [`FromCaller`] and [`ToCaller`] into bytes.
+//! The ports to the caller: a transport turns bytes into [`FromCaller`] and [`ToCaller`] into
+//! bytes.
 //!
 //! A leg is polled by the one task that drives its call. It never spawns, never blocks, and decides
 //! nothing about the conversation. Its doc comment says what its *heard* evidence is.
@@ -14,7 +15,8 @@ pub trait Leg: Send {
     /// The next thing the caller's end says. [`FromCaller::Gone`] is the last one. Cancel-safe.
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<FromCaller>;
 
-    /// Encodes and buffers; never waits. A peer that does not read fills the bounded buffer and is lost.
+    /// Encodes and buffers; never waits. A peer that does not read fills the bounded buffer and is
+    /// lost.
     fn send(&mut self, what: ToCaller) -> Result<(), LegLost>;
 
     /// Pushes buffered bytes towards the peer. Ready when nothing is buffered. Cancel-safe.

@@ -1,4 +1,5 @@
-//! Whether the caller has finished: silence, and an end-of-turn model that shortens or lengthens it.
+//! Whether the caller has finished: silence, and an end-of-turn model that shortens or lengthens
+//! it.
 
 use std::time::Duration;
 
@@ -21,8 +22,8 @@ pub enum Verdict {
     Wait,
 }
 
-/// Decides from the present silence and what the model said of this very pause (`None`: nothing yet,
-/// or there is no model).
+/// Decides from the present silence and what the model said of this very pause (`None`: nothing
+/// yet, or there is no model).
 pub fn judge(end: EndOfTurn, silence: Duration, finished: Option<f32>) -> Verdict {
     let enough = match end {
         EndOfTurn::Silence(limit) => limit,

@@ -9,6 +9,8 @@ use crate::turn::playout::Script;
 
 /// Most items a conversation keeps; the oldest go first.
 pub const ITEMS_MAX: usize = 2_000;
+/// Most bytes of text that a conversation keeps, beside its newest item; the oldest go first.
+pub const BYTES_MAX: usize = 4 * 1_024 * 1_024;
 
 /// What a model is shown in place of a tool's result that has not come yet.
 const UNFINISHED: &str = "{\"status\":\"started, not finished yet\"}";
@@ -26,6 +28,19 @@ struct Entry {
     spoken: Option<Spoken>,
     /// Known to the client as an item of the conversation.
     visible: bool,
+}
+
+impl Entry {
+    /// What of it may be as large as whoever wrote it likes.
+    fn bytes(&self) -> usize {
+        match &self.item.body {
+            ItemBody::Text { text, .. } => text.len(),
+            ItemBody::Speech { transcript } => transcript.as_ref().map_or(0, String::len),
+            ItemBody::Spoken { transcript } => transcript.len(),
+            ItemBody::FunctionCall(call) => call.arguments.len(),
+            ItemBody::FunctionOutput { output, .. } => output.len(),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -71,10 +86,20 @@ impl History {
         let before = self.entries[..at].iter().rev().find(|entry| entry.visible);
         let before = before.map(|entry| entry.item.id.clone());
         self.entries.insert(at, entry);
-        if self.entries.len() > ITEMS_MAX {
-            self.entries.remove(0);
-        }
+        self.forget_oldest();
         Ok(before)
+    }
+
+    fn forget_oldest(&mut self) {
+        let mut bytes: usize = self.entries.iter().map(Entry::bytes).sum();
+        let mut gone = 0;
+        while self.entries.len() - gone > ITEMS_MAX
+            || bytes > BYTES_MAX && self.entries.len() - gone > 1
+        {
+            bytes -= self.entries[gone].bytes();
+            gone += 1;
+        }
+        self.entries.drain(..gone);
     }
 
     /// Removes an item.

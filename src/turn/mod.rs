@@ -1,5 +1,5 @@
-//! The pure deciders of one conversation: when the caller speaks, when a turn ends, who keeps the floor,
-//! what is sayable, what was heard.
+//! The pure deciders of one conversation: when the caller speaks, when a turn ends, who keeps the
+//! floor, what is sayable, what was heard.
 
 pub mod bargein;
 pub mod end;

@@ -17,8 +17,8 @@ pub struct Phraser {
 }
 
 impl Phraser {
-    /// Takes more words and gives the phrases that are now complete. No character is lost: the phrases
-    /// joined are the words so far.
+    /// Takes more words and gives the phrases that are now complete. No character is lost: the
+    /// phrases joined are the words so far.
     pub fn push(&mut self, words: &str, phrases: &mut Vec<String>) {
         self.pending.push_str(words);
         while let Some(end) = self.boundary() {

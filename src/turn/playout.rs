@@ -1,8 +1,9 @@
 //! Paced sending of one answer's sound, and what of it was heard.
 //!
-//! Nothing is sent more than `lead` ahead of what the far end can have played, so that pause, clear and
-//! *heard* mean something on every transport (DESIGN section 4, *Pacing*). Heard is the paced clock,
-//! never more than was sent, corrected by what the far end reports.
+//! Nothing is sent more than `lead` ahead of what the far end can have played, so that pause, clear
+//! and
+//! *heard* mean something on every transport (DESIGN section 4, *Pacing*). Heard is the paced
+//! clock, never more than was sent, corrected by what the far end reports.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -246,8 +247,8 @@ impl Playout {
     }
 }
 
-/// Speaking rate assumed while no phrase has come completely: a slow one, because a word too few in the
-/// history is asked again, and a word too many was never heard.
+/// Speaking rate assumed while no phrase has come completely: a slow one, because a word too few in
+/// the history is asked again, and a word too many was never heard.
 const CHARS_PER_S: u64 = 12;
 
 impl Sounding {

@@ -1,8 +1,9 @@
-//! Speech probability to start and stop of speech, with hysteresis, counted in the caller's own sound.
+//! Speech probability to start and stop of speech, with hysteresis, counted in the caller's own
+//! sound.
 //!
-//! Durations are measured in audio, not on the wall: a client may send faster than real time. A sender
-//! that stops sending (a muted microphone) is fed silence by its driver's gap timer, so that "speaking"
-//! never stays on (B23).
+//! Durations are measured in audio, not on the wall: a client may send faster than real time. A
+//! sender that stops sending (a muted microphone) is fed silence by its driver's gap timer, so that
+//! "speaking" never stays on (B23).
 
 use std::time::Duration;
 
@@ -44,7 +45,8 @@ enum Run {
 }
 
 impl SpeechTracker {
-    /// A tracker that has heard nothing; `threshold` is the probability above which there is speech.
+    /// A tracker that has heard nothing; `threshold` is the probability above which there is
+    /// speech.
     pub fn new(threshold: f32) -> Self {
         SpeechTracker { threshold, run: Run::Quiet }
     }

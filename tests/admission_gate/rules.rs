@@ -97,7 +97,8 @@ fn a_timer_that_fires_late_changes_no_outcome() {
     let mut desk = Desk::new(Limits { max_wait_ms: 100, ..Limits::of(1, 1) });
     desk.fresh(0, 1, 1);
     desk.fresh(0, 2, 2);
-    // Nobody called `expire`: the release, 200 ms late, finds nobody and the newcomer finds the room.
+    // Nobody called `expire`: the release, 200 ms late, finds nobody and the newcomer finds the
+    // room.
     desk.complete(300, 1);
     assert_eq!(desk.told(), [Told::Ended(2, Terminal::Expired)]);
     assert_eq!(desk.fresh(300, 3, 2), Said::Admitted);

@@ -34,6 +34,10 @@ fn a_tenant_at_its_share_holds_nobody_up() {
     }
     desk.complete(1, 2);
     assert_eq!(desk.told(), [Told::Granted(4)]);
+    assert_eq!(desk.counts().held_back, 0, "what waits now waits for capacity");
+    desk.complete(1, 4);
+    assert_eq!(desk.told(), []);
+    assert_eq!(desk.counts().held_back, 1, "what waits now waits for its share");
     desk.complete(2, 1);
     assert_eq!(desk.told(), [Told::Granted(3)]);
 }

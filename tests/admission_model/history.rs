@@ -1,10 +1,11 @@
-//! Random histories, run on the gate and on the model side by side; the invariants after every operation.
+//! Random histories, run on the gate and on the model side by side; the invariants after every
+//! operation.
 
 use floorkeeper::admission::ledger::Account;
 use floorkeeper::admission::limits::{CloseMode, Fairness, Limits, Slots, Tombstones};
 use floorkeeper::admission::{
-    Answer, Cancelled, Closed, Gate, Lease, Offer, OfferId, OwnerId, Place, Release, Settled,
-    Terminal, Ticket, Wake,
+    Answer, Cancelled, Closed, Gate, Lease, Offer, OfferId, Overload, OwnerId, Place,
+    RefusalReason, Release, Settled, Terminal, Ticket, Wake,
 };
 use floorkeeper::evidence::{Evidence, Unknown};
 use floorkeeper::id::{ClassId, Generation, Stage, TenantId};
@@ -91,31 +92,89 @@ struct Pair {
 ///
 /// Returns the account at the end, so that a test can ask whether anything happened at all.
 pub fn run(limits: Limits, ops: Vec<(u64, Op)>) -> Account {
-    let mut pair = Pair {
-        gate: Gate::new(Stage::Model, limits.clone()),
-        model: Model::new(limits),
-        leases: Vec::new(),
-        tickets: Vec::new(),
-        wakes: Vec::new(),
-        now: Timestamp::from_millis(1_000),
-        names: 0,
-    };
-    for owner in 0..3 {
-        pair.rotate(owner, Generation(0));
-    }
+    let mut pair = Pair::new(limits);
     for (wait, op) in ops {
-        pair.now += ms(wait);
-        let before = pair.gate.counts(pair.now);
-        pair.step(op.clone());
-        pair.compare();
-        let after = pair.gate.counts(pair.now);
-        let fits = after.in_force.is_some_and(|units| after.active_units <= units);
-        assert!(fits || after.active_units <= before.active_units, "grew above it: {op:?}");
+        pair.checked(wait, op);
     }
     pair.quiesce()
 }
 
+/// Where a history leads.
+pub struct Reached {
+    /// Equal for states from which everything that follows is equal.
+    pub fingerprint: String,
+    /// What was the case at its end.
+    pub sometimes: Vec<&'static str>,
+}
+
+/// Runs a history as [`run`] does and says where it leads.
+pub fn trace(limits: Limits, ops: &[(u64, Op)]) -> Reached {
+    let mut pair = Pair::new(limits);
+    for (wait, op) in ops {
+        pair.checked(*wait, op.clone());
+    }
+    let reached = pair.reached();
+    pair.quiesce();
+    reached
+}
+
 impl Pair {
+    fn new(limits: Limits) -> Self {
+        let mut pair = Pair {
+            gate: Gate::new(Stage::Model, limits.clone()),
+            model: Model::new(limits),
+            leases: Vec::new(),
+            tickets: Vec::new(),
+            wakes: Vec::new(),
+            now: Timestamp::from_millis(1_000),
+            names: 0,
+        };
+        for owner in 0..3 {
+            pair.rotate(owner, Generation(0));
+        }
+        pair
+    }
+
+    /// One step with all that must hold after it.
+    fn checked(&mut self, wait: u64, op: Op) {
+        self.now += ms(wait);
+        let before = self.gate.counts(self.now);
+        self.step(op.clone());
+        self.compare();
+        let after = self.gate.counts(self.now);
+        let fits = after.in_force.is_some_and(|units| after.active_units <= units);
+        assert!(fits || after.active_units <= before.active_units, "grew above it: {op:?}");
+    }
+
+    fn reached(&self) -> Reached {
+        let (gate, model) = (&self.gate, &self.model);
+        let leases: Vec<u64> = self.leases.iter().map(|lease| lease.offer.0).collect();
+        let tickets: Vec<u64> = self.tickets.iter().map(|ticket| ticket.offer.0).collect();
+        let counts = gate.counts(self.now);
+        let fingerprint = format!("{leases:?} {tickets:?} {}", model.fingerprint(self.now));
+        let account = gate.ledger().total();
+        let stale = account.refused_for(RefusalReason::Stale);
+        let expired = account.ended_as(Terminal::Expired);
+        let no_room = |overload| account.refused_for(RefusalReason::Overloaded(overload));
+        let full = no_room(Overload::QueueFull) + no_room(Overload::TenantShare);
+        let proven = gate.ledger().released_on(Evidence::Operator);
+        let sometimes = [
+            ("queued", counts.queued > 0),
+            ("granted", account.ever_queued > 0 && account.ever_admitted > account.active),
+            ("refused", account.refused_total() > 0),
+            ("stale", stale > 0),
+            ("full", full > 0),
+            ("expired", expired > 0),
+            ("cancelled", counts.cleanup_pending > 0),
+            ("limbo", counts.quarantined > 0),
+            ("reclaimed", proven > 0),
+            ("closed", counts.closed.is_some()),
+            ("ceiling shrunk", counts.configured == Some(1)),
+        ];
+        let sometimes = sometimes.into_iter().filter(|(_, is)| *is).map(|(what, _)| what);
+        Reached { fingerprint, sometimes: sometimes.collect() }
+    }
+
     fn step(&mut self, op: Op) {
         let now = self.now;
         match op {
@@ -261,12 +320,13 @@ impl Pair {
     fn withdraw(&mut self, ticket: Ticket) {
         let id = ticket.offer.0;
         let _ = self.gate.withdraw(self.now, ticket, Cancelled::HangUp, &mut self.wakes);
+        self.model.expire(self.now);
         if self.model.take_waiting(id).is_some() {
             self.model.end(id, Terminal::Cancelled(Cancelled::HangUp));
-            self.settle_model();
         } else {
             self.model.revoke(id, Cancelled::HangUp);
         }
+        self.model.fill();
     }
 
     fn rotate(&mut self, owner: u64, generation: Generation) {

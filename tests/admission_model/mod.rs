@@ -8,6 +8,7 @@ use floorkeeper::id::Generation;
 use floorkeeper::time::Timestamp;
 
 pub mod history;
+pub mod small_world;
 
 /// What the model says of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,21 +216,23 @@ impl Model {
     pub fn rotate(&mut self, now: Timestamp, owner: u64, generation: Generation) {
         let known = self.owners.contains_key(&owner);
         self.owners.insert(owner, Owner { generation, watermark: None });
-        if known && self.drop_waiting_of(owner, Cancelled::BargeIn) > 0 {
+        if known {
             self.expire(now);
-            self.fill();
+            self.drop_waiting_of(owner, Cancelled::BargeIn);
         }
         for item in self.running.iter_mut().chain(&mut self.limbo) {
             if item.owner == owner {
                 item.cancelled = item.cancelled.or(Some(Cancelled::BargeIn));
             }
         }
+        self.fill();
     }
 
     pub fn forget(&mut self, now: Timestamp, owner: u64) {
         if self.owners.remove(&owner).is_none() {
             return;
         }
+        self.expire(now);
         self.drop_waiting_of(owner, Cancelled::HangUp);
         let (dropped, kept) = self.running.drain(..).partition(|item| item.owner == owner);
         self.running = kept;
@@ -239,18 +242,16 @@ impl Model {
                 item.owner = u64::MAX;
             }
         }
-        self.expire(now);
         self.fill();
     }
 
-    fn drop_waiting_of(&mut self, owner: u64, why: Cancelled) -> usize {
+    fn drop_waiting_of(&mut self, owner: u64, why: Cancelled) {
         let (gone, kept): (Vec<Item>, _) =
             self.waiting.drain(..).partition(|item| item.owner == owner);
         self.waiting = kept;
         for item in &gone {
             self.end(item.id, Terminal::Cancelled(why));
         }
-        gone.len()
     }
 
     pub fn take_waiting(&mut self, id: u64) -> Option<Item> {
@@ -265,6 +266,31 @@ impl Model {
         }
         let at = self.limbo.iter().position(|item| item.id == id)?;
         Some((self.limbo.remove(at), true))
+    }
+
+    /// All that decides what follows, with times as they lie from now.
+    pub fn fingerprint(&self, now: Timestamp) -> String {
+        let ahead = |at: Timestamp| at.as_micros() as i64 - now.as_micros() as i64;
+        let items = |items: &[Item]| -> Vec<_> {
+            let shown = |i: &Item| (i.id, i.owner, i.cost, ahead(i.deadline).max(-1), i.cancelled);
+            items.iter().map(shown).collect()
+        };
+        let owners: Vec<_> = self
+            .owners
+            .iter()
+            .map(|(id, owner)| {
+                (*id, owner.generation, owner.watermark.map(|at| ahead(at).max(-20_000)))
+            })
+            .collect();
+        format!(
+            "{:?} {:?} {:?} {owners:?} {:?} {:?} {:?}",
+            items(&self.waiting),
+            items(&self.running),
+            items(&self.limbo),
+            self.closed,
+            self.limits.slots,
+            self.ended.keys().collect::<Vec<_>>(),
+        )
     }
 
     pub fn revoke(&mut self, id: u64, why: Cancelled) {

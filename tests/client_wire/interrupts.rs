@@ -53,8 +53,8 @@ async fn interrupt(server: &Server, words: &[Vec<u8>], listen_ms: u64) {
     client.hang_up().await;
 }
 
-/// Keeps the microphone open in real time: silence, then the words, then silence until the turn that
-/// the interruption began is being answered.
+/// Keeps the microphone open in real time: silence, then the words, then silence until the turn
+/// that the interruption began is being answered.
 async fn speak(client: &mut Client, words: &[Vec<u8>], listen_ms: u64, first: &Value) {
     let silence = vec![0; FRAME_BYTES];
     let mut ticks = tokio::time::interval(Duration::from_millis(20));
@@ -63,8 +63,8 @@ async fn speak(client: &mut Client, words: &[Vec<u8>], listen_ms: u64, first: &V
     loop {
         tokio::select! {
             event = client.next() => {
-                let answered = event["type"] == "response.created" && event["response"]["id"] != *first;
-                if answered {
+                let another = event["response"]["id"] != *first;
+                if event["type"] == "response.created" && another {
                     return;
                 }
             }

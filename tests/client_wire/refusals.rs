@@ -50,7 +50,8 @@ async fn a_slot_held_by_another_call_is_told_as_overload() {
     server.assert_quiescent();
 }
 
-/// A written answer promises no sound: it is refused with the code alone (DESIGN 4, protocol turns).
+/// A written answer promises no sound: it is refused with the code alone (DESIGN 4, protocol
+/// turns).
 #[tokio::test]
 async fn a_written_answer_is_refused_in_writing() {
     let server = Server::start(&["limits.model.slots=0"]);

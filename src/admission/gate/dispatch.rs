@@ -106,6 +106,10 @@ impl Gate {
             if now <= deadline {
                 return;
             }
+            if self.slab[at].state != State::Queued {
+                self.lapse(now, at, wakes);
+                continue;
+            }
             if mutant::is("head_only_expiry") && self.lanes.first(&self.slab) != Some(at) {
                 return;
             }
@@ -167,6 +171,7 @@ impl Gate {
         self.lanes.start(now, lane, cost);
         self.active_units += cost;
         self.high.active_units = self.high.active_units.max(self.active_units);
+        self.reached |= self.room().free == 0;
     }
 
     /// Ends an offer that waits; `wakes` is given when its owner does not know yet.

@@ -53,6 +53,17 @@ enum Verdict {
 impl Gate {
     /// Answers an offer. A refusal consumes nothing: no watermark, no share, no identity.
     pub fn offer(&mut self, now: Timestamp, offer: Offer, wakes: &mut Vec<Wake>) -> Answer {
+        self.answer(now, offer, self.limits.queue, wakes)
+    }
+
+    /// Answers an offer that may wait in a queue of this length.
+    pub(super) fn answer(
+        &mut self,
+        now: Timestamp,
+        offer: Offer,
+        queue: u32,
+        wakes: &mut Vec<Wake>,
+    ) -> Answer {
         let now = self.clock(now);
         let offer = self.sound(now, offer);
         let payer = Payer { tenant: offer.tenant, class: offer.class };
@@ -72,11 +83,11 @@ impl Gate {
         let verdict = match self.limits.mode {
             Mode::Off => Verdict::Admit,
             Mode::Observe => {
-                let verdict = self.verdict(now, &offer);
+                let verdict = self.verdict(now, &offer, queue);
                 self.note(payer, &verdict);
                 Verdict::Admit
             }
-            Mode::Enforce => self.verdict(now, &offer),
+            Mode::Enforce => self.verdict(now, &offer, queue),
         };
         match verdict {
             Verdict::Admit => Answer::Admitted(self.admit(now, &offer)),
@@ -127,7 +138,7 @@ impl Gate {
         }
     }
 
-    fn verdict(&mut self, now: Timestamp, offer: &Offer) -> Verdict {
+    fn verdict(&mut self, now: Timestamp, offer: &Offer, queue: u32) -> Verdict {
         if now > offer.deadline {
             return Verdict::Refuse(Expired);
         }
@@ -144,7 +155,11 @@ impl Gate {
         if !at_share && !self.must_wait(now, offer) {
             return Verdict::Admit;
         }
-        match self.room_to_wait(now, offer, at_share) {
+        self.reached = true;
+        if queue == 0 {
+            return Verdict::Refuse(Overloaded(self.why_no_wait(at_share)));
+        }
+        match self.room_to_wait(now, offer) {
             Ok(displaced) => Verdict::Queue(displaced),
             Err(reason) => Verdict::Refuse(reason),
         }
@@ -172,20 +187,16 @@ impl Gate {
             && self.lanes.next(&self.slab, now, room).is_some()
     }
 
-    /// Which of the waiting must go to make room for it; an error when there is none.
-    fn room_to_wait(
-        &self,
-        now: Timestamp,
-        offer: &Offer,
-        at_share: bool,
-    ) -> Result<Vec<u32>, RefusalReason> {
-        if self.limits.queue == 0 {
-            return Err(Overloaded(match (at_share, self.pressure) {
-                (true, _) => Overload::TenantShare,
-                (false, Pressure::Queue) => Overload::UpstreamPressure,
-                (false, Pressure::Open | Pressure::Refuse) => Overload::NoQueue,
-            }));
+    fn why_no_wait(&self, at_share: bool) -> Overload {
+        match (at_share, self.pressure) {
+            (true, _) => Overload::TenantShare,
+            (false, Pressure::Queue) => Overload::UpstreamPressure,
+            (false, Pressure::Open | Pressure::Refuse) => Overload::NoQueue,
         }
+    }
+
+    /// Which of the waiting must go to make room for it; an error when there is none.
+    fn room_to_wait(&self, now: Timestamp, offer: &Offer) -> Result<Vec<u32>, RefusalReason> {
         if now > self.waits_until(offer) {
             return Err(Expired);
         }
@@ -350,6 +361,7 @@ impl Gate {
             arrival: self.arrivals,
             cancelled: None,
             supersedes: offer.supersedes,
+            provisional: false,
             extended: false,
             lane: 0,
             queue: Link::NONE,

@@ -60,18 +60,21 @@ impl Gate {
         wakes: &mut Vec<Wake>,
     ) -> Withdrawn {
         let now = self.clock(now);
+        // What was due before is expired, however late anybody comes to say so.
+        self.expire_due(now, wakes);
         let Found::At(at) = self.found(&ticket.slot, ticket.offer) else {
+            self.fill(now, wakes);
             return Withdrawn::Ended;
         };
         match self.slab[at].state {
             State::Queued => {
                 self.end_waiting(now, at, Terminal::Cancelled(why), None);
-                self.expire_due(now, wakes);
                 self.fill(now, wakes);
                 Withdrawn::Left
             }
             State::Active | State::Quarantined(_) => {
                 self.revoke(at, why);
+                self.fill(now, wakes);
                 Withdrawn::Granted
             }
         }
@@ -82,6 +85,19 @@ impl Gate {
     pub fn cancel(&mut self, now: Timestamp, lease: &Lease, why: Cancelled) {
         self.clock(now);
         if let Found::At(at) = self.found(&lease.slot, lease.offer) {
+            self.revoke(at, why);
+        }
+    }
+
+    /// As [`Gate::cancel`], by name: for what has no lease in hand.
+    pub(in crate::admission) fn cancel_named(
+        &mut self,
+        now: Timestamp,
+        offer: OfferId,
+        why: Cancelled,
+    ) {
+        self.clock(now);
+        if let Some(at) = self.live(offer) {
             self.revoke(at, why);
         }
     }
@@ -144,6 +160,7 @@ impl Gate {
         if generation <= current {
             return Err(NotNewer { current, got: generation });
         }
+        self.expire_due(now, wakes);
         self.owners[owner_at].generation = generation;
         self.owners[owner_at].watermark = None;
         let mut rotated = Rotated::default();
@@ -161,10 +178,7 @@ impl Gate {
             }
             at = next;
         }
-        if rotated.withdrawn > 0 {
-            self.expire_due(now, wakes);
-            self.fill(now, wakes);
-        }
+        self.fill(now, wakes);
         Ok(rotated)
     }
 
@@ -174,6 +188,7 @@ impl Gate {
         let now = self.clock(now);
         let mut forgotten = Forgotten::default();
         let Some(owner_at) = self.owners.find(owner) else { return forgotten };
+        self.expire_due(now, wakes);
         let mut at = self.owners[owner_at].live.first;
         while at != NIL {
             let next = self.slab[at].owned.after;
@@ -193,7 +208,6 @@ impl Gate {
             at = next;
         }
         self.owners.remove(owner_at);
-        self.expire_due(now, wakes);
         self.fill(now, wakes);
         forgotten
     }
@@ -284,7 +298,8 @@ impl Gate {
         Settled::Quarantined
     }
 
-    fn stop(&mut self, now: Timestamp, at: u32) {
+    pub(super) fn stop(&mut self, now: Timestamp, at: u32) {
+        self.firm(at);
         let Record { lane, cost, cancelled, .. } = self.slab[at];
         self.lanes.stop(now, lane, cost);
         self.lanes.let_go(&self.slab[at]);

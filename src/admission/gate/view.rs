@@ -24,6 +24,8 @@ pub struct Counts {
     pub active: u64,
     /// Units they hold.
     pub active_units: u32,
+    /// Of the leases that run, claims nobody has confirmed yet.
+    pub provisional: u32,
     /// Of the leases that run, those whose work has lost its authority.
     pub cleanup_pending: u32,
     /// Leases of which nothing is known.
@@ -32,6 +34,9 @@ pub struct Counts {
     pub quarantined_units: u32,
     /// Offers that wait.
     pub queued: u32,
+    /// Of them, those that what is free would be enough for: a share, a reservation or pressure
+    /// behind the gate holds them back, not capacity (C-047).
+    pub held_back: u32,
     /// Bytes they keep.
     pub queued_bytes: u64,
     /// Age since birth of the oldest that waits, in milliseconds.
@@ -95,6 +100,10 @@ pub struct Held {
     pub arrival: u64,
     /// Units it takes.
     pub cost: u32,
+    /// When what it serves began: its total age counts from here.
+    pub born: Timestamp,
+    /// When it came to stand where it stands: the age of this attempt counts from here.
+    pub since: Timestamp,
 }
 
 /// How long the oldest of a population has waited (C-018, X-22).
@@ -112,9 +121,20 @@ impl Gate {
         let now = now.max(self.last);
         let account = self.ledger.total();
         let age = |since: Timestamp| now.since(since).as_millis() as u64;
-        let waiting = self.slab.live().filter(|(_, r)| r.state == State::Queued);
-        let cleaning = self.slab.live();
-        let cleaning = cleaning.filter(|(_, r)| r.state == State::Active && r.cancelled.is_some());
+        let free = self.room().free;
+        let (mut oldest_queued_ms, mut oldest_cleanup_ms, mut held_back) = (None, None, 0);
+        for (_, record) in self.slab.live() {
+            match record.state {
+                State::Queued => {
+                    oldest_queued_ms = oldest_queued_ms.max(Some(age(record.born)));
+                    held_back += u32::from(record.cost <= free);
+                }
+                State::Active if record.cancelled.is_some() => {
+                    oldest_cleanup_ms = oldest_cleanup_ms.max(Some(age(record.since)));
+                }
+                State::Active | State::Quarantined(_) => {}
+            }
+        }
         Counts {
             mode: self.limits.mode,
             configured: self.limits.slots.units(),
@@ -122,13 +142,15 @@ impl Gate {
             in_force: self.ceiling_in_force(),
             active: account.active,
             active_units: self.active_units,
+            provisional: self.provisional,
             cleanup_pending: self.cancelling,
             quarantined: account.quarantined,
             quarantined_units: self.quarantined_units,
             queued: self.lanes.waiting(),
+            held_back,
             queued_bytes: self.queued_bytes,
-            oldest_queued_ms: waiting.map(|(_, r)| age(r.born)).max(),
-            oldest_cleanup_ms: cleaning.map(|(_, r)| age(r.since)).max(),
+            oldest_queued_ms,
+            oldest_cleanup_ms,
             mean_wait_ms: self.mean_wait_us / 1_000,
             closed: self.closed,
             pressure: self.pressure,
@@ -180,10 +202,11 @@ impl Gate {
         let pairs = [
             ("queued", seen.queued, account.queued),
             ("waiting", seen.queued, self.lanes.waiting().into()),
-            ("deadlines", seen.queued, self.deadlines.len() as u64),
+            ("deadlines", seen.queued + seen.provisional, self.deadlines.len() as u64),
             ("active", seen.active, account.active),
             ("active units", seen.active_units, self.active_units.into()),
             ("cleanup pending", seen.cancelling, self.cancelling.into()),
+            ("provisional", seen.provisional, self.provisional.into()),
             ("quarantined", seen.quarantined, account.quarantined),
             ("quarantined units", seen.quarantined_units, self.quarantined_units.into()),
             ("queued bytes", seen.queued_bytes, self.queued_bytes),
@@ -213,10 +236,12 @@ struct Recount {
     quarantined: u64,
     quarantined_units: u64,
     queued_bytes: u64,
+    provisional: u64,
 }
 
 impl Recount {
     fn count(&mut self, record: &Record) {
+        self.provisional += u64::from(record.provisional);
         match record.state {
             State::Queued => {
                 self.queued += 1;
@@ -248,6 +273,8 @@ fn shown(record: &Record) -> Held {
         cancelled: record.cancelled,
         arrival: record.arrival,
         cost: record.cost,
+        born: record.born,
+        since: record.since,
     }
 }
 
@@ -259,5 +286,7 @@ fn buried(ended: &Tombstone) -> Held {
         cancelled: ended.cancelled,
         arrival: ended.arrival,
         cost: ended.cost,
+        born: ended.born,
+        since: ended.ended,
     }
 }

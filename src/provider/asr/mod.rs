@@ -16,7 +16,8 @@ pub static ASRS: &[Entry<dyn Asr>] =
 
 /// A recogniser.
 pub trait Asr: Send + Sync {
-    /// Listens to one utterance. It ends when told to ([`AsrInput::Close`]), cancelled, or `input` is gone.
+    /// Listens to one utterance. It ends when told to ([`AsrInput::Close`]), cancelled, or `input`
+    /// is gone.
     fn run(
         self: Arc<Self>,
         options: AsrOptions,
@@ -41,8 +42,8 @@ pub struct AsrOptions {
 pub enum AsrInput {
     /// More sound: 16 kHz mono.
     Audio(Vec<i16>),
-    /// Say what was said so far. `seq` comes back with the answer. Partial requests may be skipped when
-    /// the recogniser is busy; final ones may not.
+    /// Say what was said so far. `seq` comes back with the answer. Partial requests may be skipped
+    /// when the recogniser is busy; final ones may not.
     Decode {
         /// Names this request.
         seq: u32,

@@ -1,7 +1,8 @@
-//! Any OpenAI-compatible transcriptions endpoint: the utterance so far as a WAV file, once an answer.
+//! Any OpenAI-compatible transcriptions endpoint: the utterance so far as a WAV file, once an
+//! answer.
 //!
-//! What its evidence proves is said in [`crate::provider::openai`]; a cancel between two requests is
-//! `completed`, because the last one has run to its end and no other was sent.
+//! What its evidence proves is said in [`crate::provider::openai`]; a cancel between two requests
+//! is `completed`, because the last one has run to its end and no other was sent.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -179,7 +180,8 @@ async fn answer(asking: &mut Option<Asking>) -> Result<AsrSignal, Ended> {
 
 impl TranscriptionAsr {
     fn request(&self, sound: &[u8], language: &str) -> Request {
-        // A caller on a lossless leg chooses every byte of the sound: the boundary must not be guessed.
+        // A caller on a lossless leg chooses every byte of the sound: the boundary must not be
+        // guessed.
         let boundary = format!("floorkeeper-{:032x}", rand::random::<u128>());
         let endpoint = self.client.endpoint();
         let mut body = Vec::with_capacity(sound.len() + 1_024);

@@ -11,6 +11,8 @@ pub mod smart_turn;
 
 /// Every speech detector there is.
 pub static DETECTORS: &[Entry<dyn Detector>] = &[silero::ENTRY, earshot::ENTRY];
+/// What `vad.detector` says for no detection: clients take turns by themselves.
+pub const OFF: &str = "off";
 /// Every end-of-turn model there is.
 pub static END_OF_TURN: &[Entry<dyn EndOfTurn>] = &[smart_turn::ENTRY];
 

@@ -16,7 +16,8 @@ pub static LLMS: &[Entry<dyn Llm>] =
 
 /// A language model.
 pub trait Llm: Send + Sync {
-    /// Answers one request. Signals go to `out` in order; the run ends when the backend is done with it.
+    /// Answers one request. Signals go to `out` in order; the run ends when the backend is done
+    /// with it.
     fn run(
         self: Arc<Self>,
         request: ModelRequest,

@@ -3,7 +3,6 @@
 //! What its evidence proves is said in [`crate::provider::openai`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -35,7 +34,6 @@ fn build(table: &toml::Table, _: &Surroundings) -> Result<Arc<dyn Llm>, BuildErr
         token_limit_key: keys
             .one("token_limit_key", |v| keys::word(v, &limits))?
             .unwrap_or("max_tokens"),
-        next_marker: AtomicU32::new(1),
     }))
 }
 
@@ -43,7 +41,6 @@ struct ChatLlm {
     client: Client,
     system_role: &'static str,
     token_limit_key: &'static str,
-    next_marker: AtomicU32,
 }
 
 impl Llm for ChatLlm {
@@ -63,7 +60,8 @@ impl ChatLlm {
         let mut body = chat_body(request, &endpoint.model, self.system_role, self.token_limit_key);
         body.extend(endpoint.extra.clone());
         let marker = (endpoint.cancel == CancelEvidence::Reconcile)
-            .then(|| self.next_marker.fetch_add(1, Ordering::Relaxed));
+            // llama.cpp takes the highest seed for "any".
+            .then(|| rand::random_range(0..u32::MAX));
         if let Some(seed) = marker {
             body.insert("seed".into(), seed.into());
         }

@@ -17,8 +17,8 @@ pub enum SpeechFormat {
     Wav,
 }
 
-/// Turns the bytes of an answer into sound as they come. An answer that begins with `RIFF` is taken as
-/// WAV whatever was asked for.
+/// Turns the bytes of an answer into sound as they come. An answer that begins with `RIFF` is taken
+/// as WAV whatever was asked for.
 #[derive(Debug)]
 pub struct SpeechDecoder {
     format: SpeechFormat,
@@ -90,7 +90,8 @@ impl SpeechDecoder {
         self.read_chunks()
     }
 
-    /// Walks the chunks up to `data`. A size of 0 or 0xFFFFFFFF, as streams have it, is "to the end".
+    /// Walks the chunks up to `data`. A size of 0 or 0xFFFFFFFF, as streams have it, is "to the
+    /// end".
     fn read_chunks(&mut self) -> Result<bool, String> {
         let mut at = 12;
         let mut head = None;

@@ -47,7 +47,8 @@ pub fn chat_body(
 }
 
 /// The conversation as this protocol wants it: calls of one answer in one message, each followed at
-/// once by its result. A call without a result gets the truth, because the protocol demands an answer.
+/// once by its result. A call without a result gets the truth, because the protocol demands an
+/// answer.
 fn messages(request: &ModelRequest, system_role: &str) -> Vec<Value> {
     let mut results: BTreeMap<&str, &str> = BTreeMap::new();
     let mut called: Vec<&str> = Vec::new();

@@ -1,4 +1,5 @@
-//! One endpoint's HTTP/1.1 client: connections, their reuse, and the request up to the answer's head.
+//! One endpoint's HTTP/1.1 client: connections, their reuse, and the request up to the answer's
+//! head.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +28,8 @@ use crate::provider::{BuildError, Cancel, Ended};
 const IDLE_MAX: usize = 16;
 /// Bound of an answer's head and of the buffer beneath it.
 const HEAD_MAX: usize = 64 * 1024;
-/// A failure of our own finding must reach the call soon; a live backend closes within milliseconds.
+/// A failure of our own finding must reach the call soon; a live backend closes within
+/// milliseconds.
 pub(super) const FAULT_EVIDENCE: Duration = Duration::from_millis(500);
 /// How often `/slots` is asked.
 const RECONCILE_EVERY: Duration = Duration::from_millis(20);
@@ -86,8 +88,8 @@ impl Client {
         &self.endpoint
     }
 
-    /// Makes the request and waits for a good head of an answer. Every other end is final, with what
-    /// it proves; a cancel is obeyed at every point.
+    /// Makes the request and waits for a good head of an answer. Every other end is final, with
+    /// what it proves; a cancel is obeyed at every point.
     pub async fn open<'a>(
         &'a self,
         request: &'a Request,
@@ -123,8 +125,8 @@ impl Client {
                     let response = self.checked(connection, response, cancel, request).await?;
                     return Ok(Talk::new(self, response, request, (first, total), cancel));
                 }
-                // The backend closed an idle connection just as we used it: nothing was answered, so
-                // nothing was begun. Once.
+                // The backend closed an idle connection just as we used it: nothing was answered,
+                // so nothing was begun. Once.
                 Err(_) if reused && connection.received.load(Ordering::Relaxed) == before => {
                     may_reuse = false;
                 }
@@ -269,16 +271,12 @@ impl Client {
         connection: &mut Connection,
         request: &Request,
     ) -> Result<Evidence, Unknown> {
-        let closed = connection.half_close();
-        let Some(marker) = request.marker else { return closed.await };
-        let idle = self.until_idle(marker);
-        tokio::pin!(closed, idle);
-        tokio::select! {
-            idle = &mut idle => match idle {
-                Some(evidence) => Ok(evidence),
-                None => closed.await,
-            },
-            closed = &mut closed => idle.await.map_or(closed, Ok),
+        let closed = connection.half_close().await;
+        // A request that still waits in the backend's queue is in no slot: only once its stream is
+        // closed does a slot table without it mean anything.
+        match request.marker {
+            Some(marker) => self.until_idle(marker).await.map_or(closed, Ok),
+            None => closed,
         }
     }
 

@@ -100,7 +100,8 @@ impl Endpoint {
 }
 
 impl Times {
-    /// Defaults: 1 s to connect, idle connections kept for 4 s (common servers close theirs after 5).
+    /// Defaults: 1 s to connect, idle connections kept for 4 s (common servers close theirs after
+    /// 5).
     pub const fn with(first_byte_ms: u64, total_ms: u64) -> Times {
         Times {
             connect: Duration::from_millis(1_000),

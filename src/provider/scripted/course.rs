@@ -105,7 +105,8 @@ impl FaultScript {
 
     pub(super) fn of_run(&self, nth: u32) -> Faults {
         let on = |flags: &PerRun<Option<bool>>| flags.at(nth).unwrap_or(false);
-        // Keep-alives are bytes without meaning: seen from here, a backend that never says anything.
+        // Keep-alives are bytes without meaning: seen from here, a backend that never says
+        // anything.
         let silent = on(&self.keep_alives).then_some(Duration::ZERO);
         Faults {
             fail: *self.fail.at(nth),
@@ -345,7 +346,8 @@ mod tests {
             fail in prop::option::weighted(0.2, prop::sample::select(vec![
                 Fail::Status(429), Fail::Refused, Fail::Reset,
             ])),
-            (fail_after, stall_after, cancel_ack, late_after_cancel) in (span(), span(), span(), span()),
+            (fail_after, stall_after) in (span(), span()),
+            (cancel_ack, late_after_cancel) in (span(), span()),
             (empty, garbage, ignore_cancel, never_end) in (flag(), flag(), flag(), flag()),
         ) -> Faults {
             Faults {

@@ -13,8 +13,8 @@ const KEYS: &[&str] = &["reply", "first_token_ms", "tokens_per_s", "tool"];
 
 /// What a scripted model says and how fast.
 ///
-/// `reply` and `tool` go by the caller's turn (user messages in the request), so that a retry says the
-/// same; delays and faults go by run.
+/// `reply` and `tool` go by the caller's turn (user messages in the request), so that a retry says
+/// the same; delays and faults go by run.
 #[derive(Clone, Debug)]
 pub struct LlmScript {
     reply: PerRun<Option<String>>,
@@ -170,7 +170,8 @@ fn words_shown(request: &ModelRequest) -> u32 {
     (said + request.instructions.split_whitespace().count()) as u32
 }
 
-/// The text cut before the space in front of each word, as models' tokens are; together they are the text.
+/// The text cut before the space in front of each word, as models' tokens are; together they are
+/// the text.
 fn words(text: &str) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut from = 0;

@@ -1,9 +1,10 @@
-//! Scripted providers: one pure timed machine a kind, driven by the simulator and by real time alike.
+//! Scripted providers: one pure timed machine a kind, driven by the simulator and by real time
+//! alike.
 //!
 //! Every kind takes the same faults: `fail = "429" | "500" | "503" | "refused" | "reset"` (after
 //! `fail_after_ms`, with `retry_after_ms`), `stall_after_ms`, `keep_alives`, `empty`, `garbage`,
-//! `drip_per_s`, `ignore_cancel`, `cancel_ack_ms`, `late_after_cancel_ms`, `never_end`. A list gives one
-//! value a run, its last entry repeats, and the entry `"none"` is no value.
+//! `drip_per_s`, `ignore_cancel`, `cancel_ack_ms`, `late_after_cancel_ms`, `never_end`. A list
+//! gives one value a run, its last entry repeats, and the entry `"none"` is no value.
 //!
 //! Beside them, with their defaults:
 //! - models: `reply`, `tool = { name, arguments }`, `first_token_ms` (120), `tokens_per_s` (40);
@@ -13,8 +14,8 @@
 //! - tools: `result`, `takes_ms` (50), `effect` (`"read"`), `description`, `parameters`.
 //!
 //! What its evidence proves: the script itself is the backend, so `abort_acknowledged` after
-//! `cancel_ack_ms` (5 by default) and `stream_closed_by_backend` after a failure or after late output
-//! are exact; `never_started` means that the script sent nothing.
+//! `cancel_ack_ms` (5 by default) and `stream_closed_by_backend` after a failure or after late
+//! output are exact; `never_started` means that the script sent nothing.
 
 mod asr;
 mod course;

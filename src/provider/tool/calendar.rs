@@ -132,7 +132,8 @@ impl Calendar {
         Answer::Free(self.free(&day, minute))
     }
 
-    /// Makes a change once: the same key again gives the first answer again. An empty key is no key.
+    /// Makes a change once: the same key again gives the first answer again. An empty key is no
+    /// key.
     pub fn change(&mut self, key: &str, change: Change) -> Answer {
         if let Some(answer) = self.answers.get(key) {
             return answer.clone();

@@ -19,8 +19,8 @@ pub static TTSS: &[Entry<dyn Tts>] =
 
 /// A synthesiser.
 pub trait Tts: Send + Sync {
-    /// Speaks the phrases of one answer in order. It ends after the last phrase once `input` is closed, or
-    /// when cancelled.
+    /// Speaks the phrases of one answer in order. It ends after the last phrase once `input` is
+    /// closed, or when cancelled.
     fn run(
         self: Arc<Self>,
         options: TtsOptions,

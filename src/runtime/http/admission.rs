@@ -1,4 +1,5 @@
-//! The gates over HTTP: what is declared, in force and live; changes in place; units held by hand; the ledger.
+//! The gates over HTTP: what is declared, in force and live; changes in place; units held by hand;
+//! the ledger.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,6 +12,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 
 use super::{Site, answer, auth};
 use crate::admission::gate::{Counts, Gate};
@@ -31,7 +33,7 @@ pub async fn list(State(site): State<Site>, headers: HeaderMap) -> Response {
         return *refused;
     }
     let service = &site.service;
-    let gates: Vec<Value> = service.gates.stages().filter_map(|s| show(service, s)).collect();
+    let gates: Vec<Value> = service.gates.stages().filter_map(|s| show(&site, s)).collect();
     let mut response = Json(json!({
         "incarnation": service.incarnation,
         "draining": service.is_draining(),
@@ -43,7 +45,9 @@ pub async fn list(State(site): State<Site>, headers: HeaderMap) -> Response {
     response
 }
 
-fn show(service: &Service, stage: Stage) -> Option<Value> {
+fn show(site: &Site, stage: Stage) -> Option<Value> {
+    let service = &site.service;
+    let held = lock(&site.holds).get(&stage).map_or(0, |hold| hold.leases.len());
     let now = service.clock.now();
     let (limits, counts) =
         service.gates.look(stage, |gate: &Gate| (gate.limits().clone(), gate.counts(now)))?;
@@ -64,15 +68,16 @@ fn show(service: &Service, stage: Stage) -> Option<Value> {
         "declared": declared,
         "effective": change::show(&limits),
         "source": source,
-        "live": live(&counts),
+        "live": live(&counts, held),
         "adaptive": {"state": if limits.adaptive { "open" } else { "off" }},
     }))
 }
 
-fn live(counts: &Counts) -> Value {
+fn live(counts: &Counts, held: usize) -> Value {
     json!({
         "active": counts.active,
         "active_units": counts.active_units,
+        "held": held,
         "cleanup_pending": counts.cleanup_pending,
         "quarantined": counts.quarantined,
         "queued": counts.queued,
@@ -128,7 +133,7 @@ pub async fn change(
         }
     };
     match Change::parse(&body).and_then(|change| service.changes.apply(service, stage, change)) {
-        Ok(()) => match show(service, stage) {
+        Ok(()) => match show(&site, stage) {
             Some(shown) => Json(shown).into_response(),
             None => unknown_gate(service, &gate),
         },
@@ -155,9 +160,12 @@ struct Hold {
     leases: Vec<Lease>,
     owner: OwnerId,
     number: u64,
+    /// Gives it back when its time is over.
+    timer: AbortHandle,
 }
 
-/// Takes every free unit of a gate, for a bounded time: so that a visitor can hear a truthful refusal.
+/// Takes every free unit of a gate, for a bounded time: so that a visitor can hear a truthful
+/// refusal.
 pub async fn hold(
     State(site): State<Site>,
     Path(gate): Path<String>,
@@ -170,40 +178,70 @@ pub async fn hold(
     let Some(stage) = site.service.stage_named(&gate) else {
         return unknown_gate(&site.service, &gate);
     };
-    let wanted: Value = serde_json::from_slice(&body).unwrap_or_else(|_| json!({}));
-    let max_s = wanted.get("max_s").and_then(Value::as_u64).unwrap_or(120);
-    let most = match wanted.get("units") {
-        None => u64::MAX,
-        Some(all) if all == "all" => u64::MAX,
-        Some(units) => match units.as_u64() {
-            Some(units) if units > 0 => units,
-            _ => {
-                let message = "units must be \"all\" or a whole number above 0.";
-                let bad = StatusCode::BAD_REQUEST;
-                return answer::error(bad, "invalid_units", message, Some("units"));
-            }
-        },
-    };
-    release_hold(&site, stage);
-    let (units, number) = take_units(&site, stage, most);
-    let until = Duration::from_secs(max_s).min(HOLD_MAX);
-    let later = site.clone();
-    tokio::spawn(async move {
-        tokio::time::sleep(until).await;
-        let same = lock(&later.holds).get(&stage).is_some_and(|hold| hold.number == number);
-        if same {
-            release_hold(&later, stage);
+    let (most, max_s) = match wanted_hold(&body) {
+        Ok(wanted) => wanted,
+        Err((code, message, param)) => {
+            return answer::error(StatusCode::BAD_REQUEST, code, message, param);
         }
-    });
+    };
+    let until = Duration::from_secs(max_s).min(HOLD_MAX);
+    let units = take_units(&site, stage, most, until);
     Json(json!({"gate": gate, "held": units, "max_s": until.as_secs()})).into_response()
 }
 
-fn take_units(site: &Site, stage: Stage, most: u64) -> (usize, u64) {
+/// How many units for how many seconds; an empty body is all of them for two minutes.
+fn wanted_hold(
+    body: &[u8],
+) -> Result<(u64, u64), (&'static str, &'static str, Option<&'static str>)> {
+    let wanted: Value = match body {
+        [] => json!({}),
+        body => serde_json::from_slice(body).unwrap_or_default(),
+    };
+    if !wanted.is_object() {
+        let message =
+            "The body must be a JSON object, for example {\"units\": \"all\", \"max_s\": 60}.";
+        return Err(("invalid_body", message, None));
+    }
+    let above_0 = |value: &Value| value.as_u64().filter(|number| *number > 0);
+    let most = match wanted.get("units") {
+        None => u64::MAX,
+        Some(all) if all == "all" => u64::MAX,
+        Some(units) => {
+            let message = "units must be \"all\" or a whole number above 0.";
+            above_0(units).ok_or(("invalid_units", message, Some("units")))?
+        }
+    };
+    let max_s = match wanted.get("max_s") {
+        None => 120,
+        Some(max_s) => {
+            let message = "max_s must be a whole number of seconds above 0.";
+            above_0(max_s).ok_or(("invalid_max_s", message, Some("max_s")))?
+        }
+    };
+    Ok((most, max_s))
+}
+
+async fn end_hold_later(site: Site, stage: Stage, number: u64, until: Duration) {
+    tokio::time::sleep(until).await;
+    let mut held = lock(&site.holds);
+    if held.get(&stage).is_some_and(|hold| hold.number == number)
+        && let Some(hold) = held.remove(&stage)
+    {
+        give_back(&site, hold);
+    }
+}
+
+fn take_units(site: &Site, stage: Stage, most: u64, until: Duration) -> usize {
     let service = &site.service;
     let (control, _wakes) = mpsc::channel(1);
     let mut gates = service.gates.for_owner(control);
     let now = service.clock.now();
-    let number = now.as_micros();
+    // One hold at a time: two at once would each think that the other's units were its own to replace.
+    let mut held = lock(&site.holds);
+    if let Some(earlier) = held.remove(&stage) {
+        give_back(site, earlier);
+    }
+    let number = service.next_call().0;
     let owner = OwnerId(HOLD_OWNERS | number);
     gates.rotate(now, owner, Generation(0), Cancelled::Client);
     let free = service.gates.look(stage, |gate| {
@@ -236,8 +274,9 @@ fn take_units(site: &Site, stage: Stage, most: u64) -> (usize, u64) {
         }
     }
     let units = leases.len();
-    lock(&site.holds).insert(stage, Hold { leases, owner, number });
-    (units, number)
+    let timer = tokio::spawn(end_hold_later(site.clone(), stage, number, until)).abort_handle();
+    held.insert(stage, Hold { leases, owner, number, timer });
+    units
 }
 
 /// Gives held units back.
@@ -257,7 +296,12 @@ pub async fn let_go(
 }
 
 fn release_hold(site: &Site, stage: Stage) -> usize {
-    let Some(hold) = lock(&site.holds).remove(&stage) else { return 0 };
+    let hold = lock(&site.holds).remove(&stage);
+    hold.map_or(0, |hold| give_back(site, hold))
+}
+
+fn give_back(site: &Site, hold: Hold) -> usize {
+    hold.timer.abort();
     let released = hold.leases.len();
     for lease in hold.leases {
         // Whoever held them by hand says that they are free: nothing ran on them.

@@ -1,4 +1,5 @@
-//! The talk page and the prompts' sound: compiled in, no build step, nothing fetched from elsewhere.
+//! The talk page and the prompts' sound: compiled in, no build step, nothing fetched from
+//! elsewhere.
 
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};

@@ -7,8 +7,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use super::{Site, answer, auth, realtime};
-use crate::id::CallId;
 use crate::runtime::clock::Clock;
+use crate::runtime::variables::Variables;
 use crate::transport::realtime::preview_session;
 use crate::transport::realtime::secrets::SecretRequest;
 
@@ -29,7 +29,7 @@ pub async fn mint(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> 
     let model = request.session.get("model").and_then(|model| model.as_str()).unwrap_or("default");
     let config = &site.service.config;
     let agent = config.agent(model).unwrap_or_else(|| config.default_agent());
-    let defaults = realtime::defaults(&site, CallId(0), model, agent, None);
+    let defaults = realtime::defaults(&site, &Variables::default(), model, agent, None);
     let session = match preview_session(&defaults, &request.session) {
         Ok(session) => session,
         Err(found) => return wrong(found),

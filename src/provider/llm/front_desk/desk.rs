@@ -111,8 +111,8 @@ pub fn reply(persona: &Persona, request: &ModelRequest) -> Reply {
     last.unwrap_or_else(|| desk.unprompted())
 }
 
-/// The history in the order in which it has to be known: the result of a tool that was called before
-/// the caller's last words comes before these words, so that they are answered knowing it.
+/// The history in the order in which it has to be known: the result of a tool that was called
+/// before the caller's last words comes before these words, so that they are answered knowing it.
 fn as_known(history: &[Message]) -> Vec<&Message> {
     let mut known: Vec<&Message> = Vec::with_capacity(history.len());
     for message in history {

@@ -2,9 +2,9 @@
 //! speaks.
 //!
 //! Cancel evidence: `drain`. The clause being computed runs out (at most some 400 ms, nothing of it
-//! is passed on) and no other is begun. `completed` proves that no worker of ours is busy with this
-//! answer any more, because it is told only after the worker was given back; `never_started` that
-//! none was.
+//! is passed on) and no other is begun; an espeak-ng child that was making phonemes is killed.
+//! `completed` proves that no worker of ours is busy with this answer any more, because it is told
+//! only after the worker was given back; `never_started` that no sound was ever computed for it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
