@@ -80,6 +80,8 @@ struct Bench {
     gates: Gates,
     runs: BTreeMap<&'static str, RunId>,
     seq: u32,
+    /// Somebody else's unit.
+    held: Option<Answer>,
 }
 
 const CONFIG: &str = "
@@ -134,6 +136,7 @@ fn bench() -> Bench {
         gates: Gates { gates: gates.collect(), wakes: Vec::new(), offers: 0 },
         runs: BTreeMap::new(),
         seq: 0,
+        held: None,
     }
 }
 
@@ -238,8 +241,7 @@ impl Bench {
             retry_of: None,
             supersedes: None,
         };
-        // Held to the end of the test.
-        std::mem::forget(self.gates.ask(now, Stage::Model, offer));
+        self.held = Some(self.gates.ask(now, Stage::Model, offer));
         self.turn();
     }
 }
@@ -315,8 +317,10 @@ fn speech(b: &Bench, probability: f32) -> Event {
     Event::Speech { probability, span: ms(100), at }
 }
 
+type Happens = (&'static str, fn(&Bench) -> Event);
+
 /// Every event, fitted to what runs in the state.
-const EVENTS: [(&str, fn(&Bench) -> Event); 32] = [
+const EVENTS: [Happens; 32] = [
     ("connected", |_| Event::Connected),
     ("speech", |b| speech(b, 0.9)),
     ("silence", |b| speech(b, 0.0)),
