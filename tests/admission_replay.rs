@@ -18,6 +18,14 @@ fn the_reference_trace_has_no_mismatch() {
     assert_eq!(report.to_string(), "3616 operations, 0 mismatches");
 }
 
+/// Written by a second implementation of the reference: odd arguments, fractions, time that goes back.
+#[test]
+fn the_trace_of_edges_has_no_mismatch() {
+    let path = Path::new("fixtures/admission/edges.jsonl");
+    let report = replay(std::io::BufReader::new(std::fs::File::open(path).unwrap())).unwrap();
+    assert!(report.operations > 1_000 && report.mismatches.is_empty(), "{report}");
+}
+
 #[test]
 fn a_wrong_answer_is_shown_with_its_line() {
     let take = r#"{"op":"take","args":{"now_ms":1},"want":["busy",null]}"#;
@@ -80,7 +88,8 @@ fn a_take_before_the_heads_birth_is_an_error() {
 #[test]
 fn what_is_no_trace_is_told_with_its_line_and_what_would_be_right() {
     let take = r#"{"op":"take","args":{"now_ms":1},"want":["empty",null]}"#;
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 9] = [
+        (&[""], "1: no line opens a trace"),
         (&[take], "1: `take` before any trace"),
         (&[HEAD, "{"], "2: not JSON"),
         (&[HEAD, "[]"], "2: neither `trace` nor `op`"),

@@ -426,8 +426,12 @@ impl Call {
         };
         // Words that were taken and never sounded were not said (B30).
         let first_later = later.first().map_or(u32::MAX, |(index, _)| *index);
-        let unsaid = answer.playout.has_unspoken(first_later);
-        match fault.or_else(|| unsaid.then_some(Fault::Empty)) {
+        let ended = match answer.playout.has_sound() {
+            true => Fault::Garbled { detail: "it ended before all words had sounded".into() },
+            false => Fault::Empty,
+        };
+        let unsaid = answer.playout.has_unspoken(first_later).then_some(ended);
+        match fault.or(unsaid) {
             Some(fault) => self.give_up(now, admit, Cause::fault(Stage::Synthesis, &fault)),
             None if later.is_empty() => self.check_complete(now, admit),
             None => self.ask_voice(now, admit, later),

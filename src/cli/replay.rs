@@ -119,7 +119,7 @@ fn as_json(report: &Report) -> Value {
 /// Replays a trace file.
 pub fn replay(mut reader: impl BufRead) -> Result<Report, Unreadable> {
     let mut report = Report::default();
-    let mut subject = None;
+    let (mut subject, mut opened) = (None, false);
     let mut bytes = Vec::new();
     for line in 1.. {
         bytes.clear();
@@ -132,8 +132,14 @@ pub fn replay(mut reader: impl BufRead) -> Result<Report, Unreadable> {
             continue;
         }
         let value = parsed(&bytes).map_err(|what| Unreadable { line, what })?;
+        opened |= value.get("limits").is_some();
         one_line(line, &value, &mut subject, &mut report)
             .map_err(|what| Unreadable { line, what })?;
+    }
+    if !opened {
+        let what =
+            "no line opens a trace; it has `trace` and `limits`, or `decisions` and `limits`";
+        return Err(Unreadable { line: 1, what: what.into() });
     }
     Ok(report)
 }

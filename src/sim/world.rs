@@ -193,15 +193,12 @@ impl World {
         }
     }
 
-    /// The next instant at which anything is due; `None` when only the call's longest time is left.
+    /// The next instant at which anything is due.
     fn next_instant(&self) -> Option<Timestamp> {
         let deeds = self.due.keys().next().map(|(at, _)| *at);
         let holds = self.hold_times.keys().next().map(|(at, _, _)| *at);
         let tick = self.ticks().then_some(self.next_tick);
-        let timer = match self.call.poll_timeout(self.now) {
-            Some((_, crate::call::Timer::CallMax)) | None => None,
-            Some((due, _)) => Some(due),
-        };
+        let timer = self.call.poll_timeout(self.now).map(|(due, _)| due);
         let all = [deeds, holds, tick, timer, self.workers.next_at(), self.gates.next_deadline()];
         all.into_iter().flatten().min()
     }
@@ -517,7 +514,7 @@ fn started(action: &Action) -> Option<RunId> {
 /// What the caller says in an utterance that began at this position of their sound.
 fn words_since(said: &[(Timestamp, Timestamp, String)], now: Timestamp, from: Duration) -> String {
     let from = Timestamp::from_micros(from.as_micros() as u64);
-    let within = said.iter().filter(|(start, until, _)| *until >= from && *start <= now);
+    let within = said.iter().filter(|(start, until, _)| *until > from && *start <= now);
     let words: Vec<&str> = within.map(|(_, _, words)| words.as_str()).collect();
     words.join(" ").trim().to_owned()
 }

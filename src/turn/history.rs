@@ -1,5 +1,4 @@
-//! The conversation's items, and the history a model is shown: of the agent's words only what was
-//! heard.
+//! The conversation's items, and the history a model is shown: of the agent's words only what was heard.
 
 use std::time::Duration;
 
@@ -94,10 +93,7 @@ impl History {
     pub fn awaits_output(&self, call_id: &str) -> bool {
         let called =
             |body: &ItemBody| matches!(body, ItemBody::FunctionCall(c) if c.call_id == call_id);
-        let answered = |body: &ItemBody| match body {
-            ItemBody::FunctionOutput { call_id: id, .. } => id == call_id,
-            _ => false,
-        };
+        let answered = |body: &ItemBody| matches!(body, ItemBody::FunctionOutput { call_id: id, .. } if id == call_id);
         self.entries.iter().any(|entry| called(&entry.item.body))
             && !self.entries.iter().any(|entry| answered(&entry.item.body))
     }
@@ -141,8 +137,8 @@ impl History {
         }
     }
 
-    /// The client says how much of an item was heard; overshoot is clamped to what was sent. Gives
-    /// what is now taken as heard.
+    /// The client says how much of an item was heard; overshoot is clamped to what was sent. Gives what
+    /// is now taken as heard.
     pub fn truncate(&mut self, id: &ItemId, played: Duration) -> Result<Duration, Wrong> {
         let at = self.find(id).ok_or(Wrong::Unknown)?;
         let entry = &mut self.entries[at];
@@ -158,24 +154,41 @@ impl History {
         Ok(spoken.heard)
     }
 
-    /// What a model is shown, oldest first.
+    /// What a model is shown, oldest first. Results stand right behind their calls, as model servers
+    /// demand, whenever they came; a call without a result is shown as unfinished, not as new.
     pub fn messages(&self) -> Vec<Message> {
         let mut messages = Vec::new();
+        let mut asked: Vec<&str> = Vec::new();
         for entry in &self.entries {
-            let Some(message) = to_message(&entry.item.body) else { continue };
-            let open = match &message {
-                Message::Called(call) if self.awaits_output(&call.call_id) => {
-                    Some(call.call_id.clone())
-                }
-                Message::Called(_) | Message::Said { .. } | Message::Returned { .. } => None,
+            let call_id = match &entry.item.body {
+                ItemBody::FunctionCall(call) => Some(call.call_id.as_str()),
+                // Shown behind its call.
+                ItemBody::FunctionOutput { call_id, .. } if self.is_call(call_id) => continue,
+                _ => None,
             };
+            let Some(message) = to_message(&entry.item.body) else { continue };
+            if call_id.is_none() {
+                messages.extend(asked.drain(..).map(|call_id| self.result_of(call_id)));
+            }
+            asked.extend(call_id);
             messages.push(message);
-            // A call without any result is refused by model servers, and would be made again.
-            messages.extend(
-                open.map(|call_id| Message::Returned { call_id, output: UNFINISHED.to_owned() }),
-            );
         }
+        messages.extend(asked.into_iter().map(|call_id| self.result_of(call_id)));
         messages
+    }
+
+    fn is_call(&self, id: &str) -> bool {
+        let called = |body: &ItemBody| matches!(body, ItemBody::FunctionCall(c) if c.call_id == id);
+        self.entries.iter().any(|entry| called(&entry.item.body))
+    }
+
+    fn result_of(&self, id: &str) -> Message {
+        let of = |entry: &Entry| match &entry.item.body {
+            ItemBody::FunctionOutput { call_id, output } if call_id == id => Some(output.clone()),
+            _ => None,
+        };
+        let output = self.entries.iter().find_map(of).unwrap_or_else(|| UNFINISHED.to_owned());
+        Message::Returned { call_id: id.to_owned(), output }
     }
 
     /// One item as a model is shown it.
@@ -230,6 +243,35 @@ mod tests {
         assert_eq!(history.truncate(&id, ms(400)), Ok(ms(400)));
         assert_eq!(history.messages(), [said("There")]);
         assert_eq!(history.truncate(&id, ms(9_999)), Ok(ms(800)), "overshoot is clamped");
+    }
+
+    #[test]
+    fn results_stand_behind_their_calls_whenever_they_came() {
+        let mut history = History::default();
+        let call =
+            |id: &str| ToolCall { call_id: id.into(), name: "book".into(), arguments: "{}".into() };
+        let mut add = |id: &str, body: ItemBody| {
+            let item = Item { id: ItemId::new(id), body, status: ItemStatus::Completed };
+            history.add_hidden(item);
+        };
+        add("a", ItemBody::FunctionCall(call("one")));
+        add("b", ItemBody::FunctionCall(call("two")));
+        add("c", ItemBody::Text { role: Role::User, text: "hello".into() });
+        add("d", ItemBody::FunctionOutput { call_id: "one".into(), output: "done".into() });
+        let returned = |id: &str, output: &str| Message::Returned {
+            call_id: id.into(),
+            output: output.into(),
+        };
+        assert_eq!(
+            history.messages(),
+            [
+                Message::Called(call("one")),
+                Message::Called(call("two")),
+                returned("one", "done"),
+                returned("two", UNFINISHED),
+                Message::Said { role: Role::User, text: "hello".into() },
+            ]
+        );
     }
 
     #[test]

@@ -146,11 +146,11 @@ impl Playout {
         Some(phrase.text.clone())
     }
 
-    /// A phrase in front of this one with words in it, of which no sound has come.
+    /// A phrase in front of this one with words in it, of which not all sound has come.
     pub fn has_unspoken(&self, before: u32) -> bool {
         let words = |text: &str| text.chars().any(char::is_alphanumeric);
-        let unspoken = |p: &Sounding| p.index < before && p.samples == 0 && words(&p.text);
-        self.phrases.iter().any(unspoken)
+        let spoken = |p: &Sounding| p.whole && p.samples > 0;
+        self.phrases.iter().any(|p| p.index < before && !spoken(p) && words(&p.text))
     }
 
     /// Some sound waits to be sent.
