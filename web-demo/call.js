@@ -21,7 +21,7 @@ export class Call {
     this.ready = false;
     this.over = false;
     this.answering = null; // id of the response being produced
-    this.answered = new Map(); // item id -> { cut, finished, reportedMs }
+    this.answered = new Map(); // item id -> { cut, gone, finished, reportedMs }
     this.waitingTexts = [];
     this.capturedMs = 0;
     this.clearedAt = null;
@@ -166,7 +166,7 @@ export class Call {
 
   answer(item) {
     if (!this.answered.has(item)) {
-      this.answered.set(item, { cut: false, finished: false, reportedMs: 0 });
+      this.answered.set(item, { cut: false, gone: false, finished: false, reportedMs: 0 });
     }
     return this.answered.get(item);
   }
@@ -188,10 +188,9 @@ export class Call {
 
   audio(event) {
     const entry = this.answer(event.item_id);
-    if (entry.cut) {
-      this.debug.count("audio_after_clear");
-      return;
-    }
+    // What the server sent before it heard of our own cut is on its way; behind its clear nothing may come.
+    if (entry.gone) this.debug.count("audio_after_clear");
+    if (entry.cut) return;
     if (this.paused && entry.reportedMs === 0) this.unpause();
     const pcm = fromBase64(event.delta);
     this.debug.received(pcm.length);
@@ -227,6 +226,7 @@ export class Call {
     } else if (event.state === "cleared") {
       this.paused = false;
       this.clearedAt = performance.now(); // the generation that did this may be named only later
+      if (event.item_id) this.answer(event.item_id).gone = true;
       this.player.clear();
     }
   }

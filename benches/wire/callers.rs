@@ -73,6 +73,8 @@ struct Call {
     stream: TcpStream,
     state: RefCell<State>,
     position: Cell<usize>,
+    /// The caller's turn was heard from its beginning: a call may begin in the middle of one.
+    turn_is_whole: Cell<bool>,
     unsent: RefCell<Vec<u8>>,
 }
 
@@ -189,6 +191,7 @@ async fn open(port: u16, plan: &Plan<'_>, index: usize) -> Result<Call, String> 
         stream,
         state: RefCell::new(state),
         position: Cell::new(first_position(index)),
+        turn_is_whole: Cell::new(false),
         unsent: RefCell::new(Vec::new()),
     })
 }
@@ -197,6 +200,7 @@ struct Wheel<'a> {
     shared: &'a Shared,
     tick: usize,
     ticks: tokio::time::Interval,
+    turn_begins: Vec<u8>,
     turn_over: [Vec<u8>; 2],
 }
 
@@ -204,10 +208,11 @@ impl<'a> Wheel<'a> {
     fn new(shared: &'a Shared) -> Wheel<'a> {
         let mut ticks = tokio::time::interval(Duration::from_millis(1));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        let turn_begins = text_frame(r#"{"type":"input_audio_buffer.clear"}"#);
         let turn_over =
             [r#"{"type":"input_audio_buffer.commit"}"#, r#"{"type":"response.create"}"#]
                 .map(text_frame);
-        Wheel { shared, tick: 0, ticks, turn_over }
+        Wheel { shared, tick: 0, ticks, turn_begins, turn_over }
     }
 
     async fn turn(&mut self, calls: &[Rc<Call>], plan: &Plan<'_>, span: Duration) {
@@ -224,8 +229,14 @@ impl<'a> Wheel<'a> {
     fn speak(&self, call: &Call, plan: &Plan<'_>, late: Duration) {
         let position = call.position.get();
         call.position.set((position + 1) % CYCLE_FRAMES);
+        let manual = !plan.floor && plan.detection == Detection::Off;
+        if manual && position == 0 {
+            // As a push-to-talk client does: what was heard before is no part of the turn.
+            call.send(&self.turn_begins, self.shared);
+            call.turn_is_whole.set(true);
+        }
         call.send(&plan.cycle.messages[position], self.shared);
-        if !plan.floor && plan.detection == Detection::Off && position + 1 == SPEECH_FRAMES {
+        if manual && position + 1 == SPEECH_FRAMES && call.turn_is_whole.get() {
             for message in &self.turn_over {
                 call.send(message, self.shared);
             }

@@ -76,15 +76,24 @@ fn classify(opcode: u8, payload: &[u8]) -> Seen {
         b"response.created" => Seen::AnswerBegun,
         b"response.done" => {
             let status = value_of(payload, b"\"status\":\"");
-            let bad = (status != Some(b"completed"))
-                .then(|| String::from_utf8_lossy(&payload[..payload.len().min(400)]).into_owned());
-            Seen::AnswerOver(bad)
+            let bad = status != Some(b"completed");
+            Seen::AnswerOver(bad.then(|| gist(payload, &["status", "reason", "code"])))
         }
         b"input_audio_buffer.speech_started" => Seen::SpeechStarted,
         b"session.updated" => Seen::SessionReady,
-        b"error" => Seen::Error(String::from_utf8_lossy(payload).into_owned()),
+        b"error" => Seen::Error(gist(payload, &["code", "message"])),
         _ => Seen::Other,
     }
+}
+
+/// These values of a message, without the names that differ from call to call.
+fn gist(payload: &[u8], keys: &[&str]) -> String {
+    let values: Vec<String> = keys
+        .iter()
+        .filter_map(|key| value_of(payload, format!("\"{key}\":\"").as_bytes()))
+        .map(|value| String::from_utf8_lossy(value).into_owned())
+        .collect();
+    values.join(": ")
 }
 
 /// The string behind the first occurrence of `key`.

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::floor::{self, Echo};
 
-/// Models load and files are hashed before a server is ready.
-const READY_LIMIT: Duration = Duration::from_secs(60);
+/// Models are fetched, hashed and loaded before a server is ready.
+const READY_LIMIT: Duration = Duration::from_secs(120);
 /// Ten words at two and a half a second: the agent is audible four seconds of every ten.
 const REPLY: &str = "There was once a king who had three brave sons.";
 

@@ -1,13 +1,13 @@
 //! One answer in the making: the model's words become phrases, the phrases sound.
 
 use super::fallback::Cause;
-use super::state::{Afterwards, Answer, Floor, Model, Voice};
+use super::state::{Floor, Model, Voice};
 use super::{Action, Call};
 use crate::admission::{Admit, Answer as Verdict, Cancelled, Lease, OfferId};
 use crate::dialogue::{Finish, ModelRequest, Usage, WordTime};
 use crate::fault::Fault;
 use crate::id::{RunId, Stage, TurnId};
-use crate::leg::{InputItem, Modality, ResponseRequest};
+use crate::leg::{InputItem, Modality, ResponseRequest, ToCaller};
 use crate::time::Timestamp;
 
 impl Call {
@@ -21,30 +21,35 @@ impl Call {
         request: ResponseRequest,
     ) {
         let answer = self.new_answer(now, turn, born, request);
-        self.ask_model(now, admit, answer);
+        self.floor = Floor::Thinking(Box::new(answer));
+        self.ask_model(now, admit);
     }
 
-    /// Offers an answer's next round to the model's gate.
-    pub(super) fn ask_model(&mut self, now: Timestamp, admit: &mut dyn Admit, mut answer: Answer) {
-        let turn = answer.turn;
-        match self.offer(now, admit, Stage::Model, turn.born, Some(turn)) {
-            Verdict::Admitted(lease) => answer.model = Model::Writing(self.think(lease, &answer)),
-            Verdict::Queued(ticket) => answer.model = Model::Waiting(ticket),
-            Verdict::Refused(refusal) => {
-                return self.fall_back(now, admit, Cause::refused(refusal), answer);
-            }
-        }
-        self.floor = match answer.playout.has_sent() {
-            true => Floor::Speaking(Box::new(answer)),
-            false => Floor::Thinking(Box::new(answer)),
+    /// Offers the present answer's next round to the model's gate.
+    pub(super) fn ask_model(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        let Some(turn) = self.floor.answer().map(|answer| answer.turn) else { return };
+        let model = match self.offer(now, admit, Stage::Model, turn.born, Some(turn)) {
+            Verdict::Admitted(lease) => match self.think(now, lease) {
+                Some(run) => Model::Writing(run),
+                None => return,
+            },
+            Verdict::Queued(ticket) => Model::Waiting(ticket),
+            Verdict::Refused(refusal) => return self.give_up(now, admit, Cause::refused(refusal)),
         };
+        if let Some(answer) = self.floor.answer() {
+            answer.model = model;
+        }
     }
 
-    fn think(&mut self, lease: Lease, answer: &Answer) -> RunId {
-        let request = Box::new(self.model_request(&answer.request));
-        let run = self.owe(Stage::Model, Some(lease), Some(answer.turn.id));
+    /// Starts the model for the present answer.
+    fn think(&mut self, now: Timestamp, lease: Lease) -> Option<RunId> {
+        self.settle_heard(now);
+        let answer = self.floor.answer()?;
+        let (request, turn) = (answer.request.clone(), answer.turn.id);
+        let request = Box::new(self.model_request(&request));
+        let run = self.owe(Stage::Model, Some(lease), Some(turn));
         self.act(Action::Think { run, request });
-        run
+        Some(run)
     }
 
     /// What the model is asked: the session's settings, this answer's own, the history as heard.
@@ -77,28 +82,33 @@ impl Call {
         }
     }
 
-    pub(super) fn grant_model(&mut self, lease: Lease) -> Option<Lease> {
+    pub(super) fn grant_model(&mut self, now: Timestamp, lease: Lease) -> Option<Lease> {
         let offer = lease.offer;
         if let Some(side) = self.side_awaiting(offer) {
             self.grant_side(side, lease);
             return None;
         }
-        let waits = self.floor.answer().is_some_and(|answer| answer.model.awaits(offer));
-        if !waits {
+        if !self.floor.answer().is_some_and(|answer| answer.model.awaits(offer)) {
             return Some(lease);
         }
-        let mut request = None;
-        if let Some(answer) = self.floor.answer() {
-            request = Some((answer.request.clone(), answer.turn.id));
-        }
-        let (request, turn) = request?;
-        let request = Box::new(self.model_request(&request));
-        let run = self.owe(Stage::Model, Some(lease), Some(turn));
-        self.act(Action::Think { run, request });
-        if let Some(answer) = self.floor.answer() {
+        self.wait_is_over(now);
+        if let Some(run) = self.think(now, lease)
+            && let Some(answer) = self.floor.answer()
+        {
             answer.model = Model::Writing(run);
         }
         None
+    }
+
+    /// A wait that the caller was told of has ended well: from here on silence counts anew.
+    fn wait_is_over(&mut self, now: Timestamp) {
+        let by = now + self.quiet_max();
+        if let Some(answer) = self.floor.answer()
+            && answer.turn.heard
+            && let Some(audible_by) = &mut answer.turn.audible_by
+        {
+            *audible_by = by;
+        }
     }
 
     pub(super) fn model_wait_ended(
@@ -115,46 +125,42 @@ impl Call {
         }
     }
 
-    /// The answer cannot be made any more: its turn loses the floor and the fallback speaks.
+    /// The answer cannot be made any more: what works for it loses its authority and the fallback speaks.
     pub(super) fn give_up(&mut self, now: Timestamp, admit: &mut dyn Admit, cause: Cause) {
+        self.orphan_tools();
+        if self.has_work() {
+            self.fence(now, admit, Cancelled::Superseded);
+        }
         let floor = std::mem::replace(&mut self.floor, Floor::Listening { resumes: None });
         match floor {
-            Floor::Thinking(answer) => {
-                self.fence(now, admit, Cancelled::Superseded);
-                self.fall_back(now, admit, cause, *answer);
-            }
+            Floor::Thinking(answer) => self.fall_back(now, admit, cause, *answer),
             Floor::Speaking(mut answer) => {
-                // Something of it was heard: what there is is said to its end, then it has failed.
+                // Something of it was heard: what there is is said to its end, then the truth follows.
                 answer.voice = Voice::Broken(cause);
                 answer.model = Model::Done(Finish::Stop);
+                answer.calls.clear();
                 answer.playout.complete();
                 self.floor = Floor::Speaking(answer);
-                self.orphan_tools();
-                self.fence(now, admit, Cancelled::Superseded);
                 self.send_frames(now, admit);
             }
-            Floor::FallingBack(mut prompt) => {
-                let (code, message) = (cause.code(), cause.to_string());
-                let listen = Afterwards::Listen { code, message };
-                match std::mem::replace(&mut prompt.then, listen) {
-                    Afterwards::Wait(answer) => {
-                        // "You are waiting" is no longer true: it is cut, and the truth follows.
-                        prompt.response = Some((answer.response, answer.usage));
-                        self.floor = Floor::FallingBack(prompt);
-                        self.fence(now, admit, Cancelled::Superseded);
-                        self.console_again(now, cause);
-                    }
-                    then @ (Afterwards::Listen { .. } | Afterwards::HangUp(_)) => {
-                        prompt.then = then;
-                        self.floor = Floor::FallingBack(prompt);
-                    }
-                }
-            }
+            Floor::FallingBack(prompt) => self.break_promise(now, admit, cause, *prompt),
             other @ (Floor::Ringing
             | Floor::Listening { .. }
             | Floor::PlayingOut(_)
             | Floor::Ended { .. }) => self.floor = other,
         }
+    }
+
+    /// Something works or waits for the present answer.
+    fn has_work(&mut self) -> bool {
+        let waits = self.floor.answer().is_some_and(|answer| answer.is_queued());
+        waits
+            || self.owed.iter().any(|(run, owed)| {
+                owed.generation == self.generation
+                    && owed.stage.rotates()
+                    && owed.lease.is_some()
+                    && !self.is_side_run(*run)
+            })
     }
 
     // === the model speaks ===
@@ -184,77 +190,64 @@ impl Call {
         }
     }
 
-    /// A phrase is complete: the synthesiser is asked for, once an answer.
+    /// A phrase is complete: the synthesiser is asked for, once a round.
     fn say(&mut self, now: Timestamp, admit: &mut dyn Admit, text: String) {
         let Some(answer) = self.floor.answer() else { return };
         let index = answer.phrases;
         answer.phrases += 1;
         answer.playout.announce(index, &text);
-        let turn = answer.turn;
         match &mut answer.voice {
-            Voice::Unasked => self.ask_voice(now, admit, turn, index, text),
-            Voice::Waiting(_, waiting) => waiting.push((index, text)),
+            Voice::Unasked => self.ask_voice(now, admit, vec![(index, text)]),
+            Voice::Waiting(_, waiting) | Voice::Closing(_, waiting) => waiting.push((index, text)),
             Voice::Open(run) => {
                 let run = *run;
                 self.act(Action::Say { run, phrase: index, text });
             }
-            // A later round of the same answer speaks again.
-            Voice::Closing(_) | Voice::Done => self.ask_voice(now, admit, turn, index, text),
             Voice::Broken(_) => {}
         }
     }
 
-    fn ask_voice(
-        &mut self,
-        now: Timestamp,
-        admit: &mut dyn Admit,
-        turn: super::state::Turn,
-        index: u32,
-        text: String,
-    ) {
-        let voice = match self.offer(now, admit, Stage::Synthesis, turn.born, Some(turn)) {
-            Verdict::Admitted(lease) => {
-                let run = self.start_voice(lease, turn.id);
-                self.act(Action::Say { run, phrase: index, text });
-                Voice::Open(run)
+    /// Offers these phrases to the synthesiser's gate.
+    fn ask_voice(&mut self, now: Timestamp, admit: &mut dyn Admit, phrases: Vec<(u32, String)>) {
+        let Some(turn) = self.floor.answer().map(|answer| answer.turn) else { return };
+        match self.offer(now, admit, Stage::Synthesis, turn.born, Some(turn)) {
+            Verdict::Admitted(lease) => self.start_voice(lease, turn.id, phrases),
+            Verdict::Queued(ticket) => {
+                if let Some(answer) = self.floor.answer() {
+                    answer.voice = Voice::Waiting(ticket, phrases);
+                }
             }
-            Verdict::Queued(ticket) => Voice::Waiting(ticket, vec![(index, text)]),
-            Verdict::Refused(refusal) => {
-                return self.give_up(now, admit, Cause::refused(refusal));
-            }
-        };
-        if let Some(answer) = self.floor.answer() {
-            answer.voice = voice;
+            Verdict::Refused(refusal) => self.give_up(now, admit, Cause::refused(refusal)),
         }
     }
 
-    fn start_voice(&mut self, lease: Lease, turn: TurnId) -> RunId {
+    /// Starts the synthesiser on these phrases; it is closed when the round has no more of them.
+    fn start_voice(&mut self, lease: Lease, turn: TurnId, phrases: Vec<(u32, String)>) {
         let voice = self.floor.answer().and_then(|answer| answer.request.voice.clone());
         let voice = voice.or_else(|| self.settings.voice.clone());
         let speed = self.settings.speed;
         let run = self.owe(Stage::Synthesis, Some(lease), Some(turn));
         self.act(Action::Voice { run, voice, speed });
-        run
+        for (phrase, text) in phrases {
+            self.act(Action::Say { run, phrase, text });
+        }
+        let Some(answer) = self.floor.answer() else { return };
+        answer.voice = Voice::Open(run);
+        if matches!(answer.model, Model::Done(_)) {
+            self.close_voice();
+        }
     }
 
-    pub(super) fn grant_voice(&mut self, lease: Lease) -> Option<Lease> {
+    pub(super) fn grant_voice(&mut self, now: Timestamp, lease: Lease) -> Option<Lease> {
         let offer = lease.offer;
         let Some(answer) = self.floor.answer().filter(|answer| answer.voice.awaits(offer)) else {
             return Some(lease);
         };
         let turn = answer.turn.id;
-        let written = matches!(answer.model, Model::Done(_));
-        let run = self.start_voice(lease, turn);
-        let answer = self.floor.answer()?;
-        let voice = if written { Voice::Closing(run) } else { Voice::Open(run) };
-        let waited = std::mem::replace(&mut answer.voice, voice);
+        let waited = std::mem::replace(&mut answer.voice, Voice::Unasked);
+        self.wait_is_over(now);
         if let Voice::Waiting(_, phrases) = waited {
-            for (phrase, text) in phrases {
-                self.act(Action::Say { run, phrase, text });
-            }
-        }
-        if written {
-            self.close_run(run);
+            self.start_voice(lease, turn, phrases);
         }
         None
     }
@@ -295,11 +288,11 @@ impl Call {
         if let Some(text) = rest.filter(|_| self.modality_is_audio()) {
             self.say(now, admit, text);
         }
-        if self.start_tools(now, admit) {
-            return;
-        }
+        // A unit is not held while tools run.
         self.close_voice();
-        self.check_complete(now, admit);
+        if !self.start_tools(now, admit) {
+            self.check_complete(now, admit);
+        }
     }
 
     fn modality_is_audio(&mut self) -> bool {
@@ -310,8 +303,8 @@ impl Call {
     pub(super) fn close_voice(&mut self) {
         let Some(answer) = self.floor.answer() else { return };
         if let Voice::Open(run) = answer.voice {
-            answer.voice = Voice::Closing(run);
-            self.close_run(run);
+            answer.voice = Voice::Closing(run, Vec::new());
+            self.act(Action::Close { run });
         }
     }
 
@@ -323,8 +316,8 @@ impl Call {
             return;
         }
         let sounded = match answer.voice {
-            Voice::Unasked | Voice::Done | Voice::Broken(_) => true,
-            Voice::Waiting(..) | Voice::Open(_) | Voice::Closing(_) => false,
+            Voice::Unasked | Voice::Broken(_) => true,
+            Voice::Waiting(..) | Voice::Open(_) | Voice::Closing(..) => false,
         };
         if !sounded {
             return;
@@ -333,19 +326,21 @@ impl Call {
             answer.playout.complete();
             return self.send_frames(now, admit);
         }
-        self.finish_silent(now);
+        self.finish_silent(now, admit);
     }
 
     /// An answer without sound (in text, or only tool calls) is over.
-    fn finish_silent(&mut self, now: Timestamp) {
+    fn finish_silent(&mut self, now: Timestamp, admit: &mut dyn Admit) {
         let floor = std::mem::replace(&mut self.floor, Floor::Listening { resumes: None });
         let (Floor::Thinking(answer) | Floor::Speaking(answer)) = floor else {
+            // A "please wait" is still heard: it is over behind that.
             self.floor = floor;
             return;
         };
         let resumes = self.finish_response(now, &answer);
         self.last_activity = now;
         self.floor = Floor::Listening { resumes };
+        self.floor_is_free(now, admit);
     }
 
     // === the synthesiser speaks ===
@@ -366,12 +361,24 @@ impl Call {
                 answer.map(|answer| &mut answer.playout)
             }
         };
-        let Some(playout) = playout else { return self.late(run, "synthesis") };
+        let Some(playout) = playout else { return self.late_sound(run, samples) };
         if !playout.push(phrase, samples) {
             let endless = Fault::Garbled { detail: "endless sound".into() };
             return self.give_up(now, admit, Cause::fault(Stage::Synthesis, &endless));
         }
         self.send_frames(now, admit);
+    }
+
+    /// Sound of an answer that has lost the floor reaches nobody.
+    fn late_sound(&mut self, run: RunId, samples: &[i16]) {
+        if crate::admission::mutant::is("fence_only_before_synthesis")
+            && let Some(generation) = self.owed.get(&run).map(|owed| owed.generation)
+        {
+            let (rate_hz, samples) = (self.settings.out_rate_hz, samples.to_vec());
+            let (pcm, item) = (crate::audio::Pcm { rate_hz, samples }, self.next_item());
+            self.tell(ToCaller::Audio { response: None, item, generation, pcm });
+        }
+        self.late(run, "synthesis");
     }
 
     pub(super) fn on_phrase_sounded(&mut self, run: RunId, phrase: u32, words: Vec<WordTime>) {
@@ -399,10 +406,11 @@ impl Call {
             return;
         }
         self.recogniser_over(now, admit, run, fault.clone());
-        self.tool_run_over(now, admit, run, fault.as_ref());
         let Some(answer) = self.floor.answer() else { return };
         if answer.model.is_run(run) {
-            let fault = fault.unwrap_or(Fault::Empty);
+            let half = Fault::Garbled { detail: "it ended before it had finished".into() };
+            let ended = if answer.written.is_empty() { Fault::Empty } else { half };
+            let fault = fault.unwrap_or(ended);
             return self.give_up(now, admit, Cause::fault(Stage::Model, &fault));
         }
         if answer.voice.is_run(run) {
@@ -412,18 +420,21 @@ impl Call {
 
     fn voice_over(&mut self, now: Timestamp, admit: &mut dyn Admit, fault: Option<Fault>) {
         let Some(answer) = self.floor.answer() else { return };
-        let fault = match fault {
-            None if !answer.playout.has_sound() => Some(Fault::Empty),
-            other => other,
+        let later = match std::mem::replace(&mut answer.voice, Voice::Unasked) {
+            Voice::Closing(_, later) => later,
+            Voice::Unasked | Voice::Waiting(..) | Voice::Open(_) | Voice::Broken(_) => Vec::new(),
         };
-        match fault {
-            None => {
-                answer.voice = Voice::Done;
-                self.check_complete(now, admit);
-            }
-            Some(fault) => {
-                self.give_up(now, admit, Cause::fault(Stage::Synthesis, &fault));
-            }
+        // Words that were taken and never sounded were not said (B30).
+        let first_later = later.first().map_or(u32::MAX, |(index, _)| *index);
+        let ended = match answer.playout.has_sound() {
+            true => Fault::Garbled { detail: "it ended before all words had sounded".into() },
+            false => Fault::Empty,
+        };
+        let unsaid = answer.playout.has_unspoken(first_later).then_some(ended);
+        match fault.or(unsaid) {
+            Some(fault) => self.give_up(now, admit, Cause::fault(Stage::Synthesis, &fault)),
+            None if later.is_empty() => self.check_complete(now, admit),
+            None => self.ask_voice(now, admit, later),
         }
     }
 }

@@ -1,19 +1,17 @@
-//! The caller's speech: utterances, suspected barge-ins, the end of a turn and its words.
+//! The caller's speech: utterances begun, suspected barge-ins judged, the end of a turn found.
 
 use std::time::Duration;
 
-use super::fallback::Cause;
 use super::state::{Ear, Floor, Pause, Recognition, Then, Utterance};
-use super::{Action, Call, FINAL_WORDS_MAX};
-use crate::admission::{Admit, Answer as Verdict, Cancelled, Lease, OfferId};
-use crate::dialogue::{ItemBody, ItemStatus, Transcript};
-use crate::fault::Fault;
-use crate::id::{RunId, Stage, UtteranceId};
-use crate::leg::{ServerTurns, Tag, ToCaller, TurnDetection};
-use crate::time::{Timestamp, ms};
+use super::{Action, Call};
+use crate::admission::{Admit, Cancelled};
+use crate::dialogue::Transcript;
+use crate::id::{RunId, UtteranceId};
+use crate::leg::{EndOfTurn, ServerTurns, ToCaller, TurnDetection};
+use crate::time::Timestamp;
 use crate::turn::bargein::{self, Evidence};
 use crate::turn::end;
-use crate::turn::speech::Edge;
+use crate::turn::speech::{Edge, ONSET};
 
 impl Call {
     pub(super) fn on_speech(
@@ -24,10 +22,11 @@ impl Call {
         span: Duration,
     ) {
         let TurnDetection::Server(turns) = self.settings.turn_detection else { return };
-        if matches!(self.floor, Floor::Ringing | Floor::Ended { .. }) {
+        if matches!(self.floor, Floor::Ringing | Floor::Ended { .. }) || self.is_leaving() {
             return;
         }
-        let edge = self.speech.hear(probability, span);
+        let onset = if self.can_be_interrupted() { self.profile.barge_in.duck } else { ONSET };
+        let edge = self.speech.hear(probability, span, onset);
         let (silence, at) = (self.speech.silence(), self.sound_at);
         if let Some(utterance) = self.ear.utterance()
             && silence.is_zero()
@@ -39,17 +38,21 @@ impl Call {
             Ear::Quiet => {}
             Ear::Suspect(_) => self.suspect_heard(now, admit, edge),
             Ear::Hearing(_) => self.turn_heard(now, admit, turns, edge),
-            // The next utterance begins when the words of this one are known.
-            Ear::Settling { .. } => {}
         }
+    }
+
+    /// The agent is audible, and speech would stop it.
+    pub(super) fn can_be_interrupted(&self) -> bool {
+        self.floor.is_audible() && self.interrupts()
     }
 
     fn speech_began(&mut self, now: Timestamp, admit: &mut dyn Admit, turns: ServerTurns) {
         self.last_activity = now;
         let speech = self.speech.speech();
-        let from = self.sound_at.saturating_sub(speech + turns.prefix);
+        // What an utterance before it has taken is not heard twice.
+        let from = self.sound_at.saturating_sub(speech + turns.prefix).max(self.taken_to);
         let utterance = self.begin_utterance(now, admit, now - speech, from);
-        if self.floor.is_audible() && turns.interrupt_response {
+        if self.can_be_interrupted() {
             self.pause_playout(now);
             self.ear = Ear::Suspect(Box::new(utterance));
             return;
@@ -59,7 +62,7 @@ impl Call {
         self.tell(ToCaller::SpeechStarted { item, at });
     }
 
-    fn begin_utterance(
+    pub(super) fn begin_utterance(
         &mut self,
         now: Timestamp,
         admit: &mut dyn Admit,
@@ -72,79 +75,14 @@ impl Call {
             id: UtteranceId(self.counters.utterance),
             item: self.next_item(),
             from,
+            began: now,
+            took_floor: false,
             last_speech: now,
             last_speech_at: self.sound_at,
             recognition,
             partial: None,
             partial_due: now + self.profile.barge_in.partial_every,
             pause: None,
-        }
-    }
-
-    fn open_recogniser(
-        &mut self,
-        now: Timestamp,
-        admit: &mut dyn Admit,
-        born: Timestamp,
-        from: Duration,
-    ) -> Recognition {
-        match self.offer(now, admit, Stage::Recognition, born, None) {
-            Verdict::Admitted(lease) => Recognition::Open(self.start_recogniser(lease, from)),
-            Verdict::Queued(ticket) => Recognition::Waiting(ticket),
-            Verdict::Refused(refusal) => Recognition::Refused(refusal),
-        }
-    }
-
-    fn start_recogniser(&mut self, lease: Lease, from: Duration) -> RunId {
-        let run = self.owe(Stage::Recognition, Some(lease), None);
-        self.act(Action::Recognise { run, from });
-        run
-    }
-
-    /// A unit for the recogniser came: it hears the utterance from its start.
-    pub(super) fn grant_recognition(&mut self, now: Timestamp, lease: Lease) -> Option<Lease> {
-        let offer = lease.offer;
-        let waiting = self.ear.utterance().filter(|u| u.recognition.awaits(offer));
-        let Some(from) = waiting.map(|utterance| utterance.from) else { return Some(lease) };
-        let run = self.start_recogniser(lease, from);
-        let settling = matches!(self.ear, Ear::Settling { .. });
-        if let Some(utterance) = self.ear.utterance() {
-            utterance.recognition = Recognition::Open(run);
-            let pause = utterance.pause.as_ref().map(|pause| pause.seq);
-            if let Some(seq) = pause {
-                self.act(Action::Decode { run, seq, is_final: true });
-            }
-        }
-        if let (true, Ear::Settling { by, .. }) = (settling, &mut self.ear) {
-            *by = now + FINAL_WORDS_MAX;
-        }
-        None
-    }
-
-    pub(super) fn recognition_wait_ended(
-        &mut self,
-        now: Timestamp,
-        admit: &mut dyn Admit,
-        offer: OfferId,
-    ) {
-        let waiting = self.ear.utterance().filter(|u| u.recognition.awaits(offer));
-        let Some(utterance) = waiting else { return };
-        utterance.recognition = Recognition::Expired;
-        self.look_again(now, admit);
-    }
-
-    /// The recogniser's run is over; before its words came that is a fault.
-    pub(super) fn recogniser_over(
-        &mut self,
-        now: Timestamp,
-        admit: &mut dyn Admit,
-        run: RunId,
-        fault: Option<Fault>,
-    ) {
-        let Some(utterance) = self.ear.utterance() else { return };
-        if matches!(utterance.recognition, Recognition::Open(own) if own == run) {
-            utterance.recognition = Recognition::Failed(fault.unwrap_or(Fault::Empty));
-            self.look_again(now, admit);
         }
     }
 
@@ -157,10 +95,7 @@ impl Call {
         is_final: bool,
         transcript: Transcript,
     ) {
-        let Some(utterance) = self.ear.utterance() else { return };
-        if !matches!(utterance.recognition, Recognition::Open(own) if own == run) {
-            return;
-        }
+        let Some(utterance) = self.utterance(|u| u.recognition.is_run(run)) else { return };
         match &mut utterance.pause {
             Some(pause) if is_final && pause.seq == seq => pause.words = Some(transcript),
             Some(_) | None if !is_final => utterance.partial = Some(transcript.text),
@@ -188,13 +123,19 @@ impl Call {
         }
     }
 
-    /// Something new is known of the present utterance.
-    fn look_again(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+    /// An utterance that is being heard or whose words are awaited.
+    pub(super) fn utterance(&mut self, is: impl Fn(&Utterance) -> bool) -> Option<&mut Utterance> {
+        let settling = self.settling.iter_mut().map(|settling| &mut settling.utterance);
+        settling.chain(self.ear.utterance()).find(|utterance| is(utterance))
+    }
+
+    /// Something new is known of an utterance.
+    pub(super) fn look_again(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        self.settle_words(now, admit);
         match &self.ear {
             Ear::Quiet => {}
-            Ear::Suspect(_) => self.judge_suspect(now, admit),
+            Ear::Suspect(_) => self.judge_suspect(now, admit, false),
             Ear::Hearing(_) => self.judge_end(now, admit),
-            Ear::Settling { .. } => self.settle_words(now, admit),
         }
     }
 
@@ -206,20 +147,28 @@ impl Call {
             Some(Edge::Resumed) => self.pause_is_over(),
             Some(Edge::Started) | None => {}
         }
-        self.judge_suspect(now, admit);
+        self.judge_suspect(now, admit, false);
     }
 
-    fn judge_suspect(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+    /// `overdue`: its last words did not come in time, and the newest partial is all there is.
+    pub(super) fn judge_suspect(&mut self, now: Timestamp, admit: &mut dyn Admit, overdue: bool) {
         let after_question = self.asked_something(now);
         let speech = self.speech.speech();
         let Ear::Suspect(utterance) = &self.ear else { return };
         let words = utterance.pause.as_ref().and_then(|pause| pause.words.as_ref());
+        let paused = utterance.pause.is_some();
+        let recogniser = match utterance.recognition {
+            Recognition::Open(_) => true,
+            // Its words may still come in time for speech that has ended.
+            Recognition::Waiting(_) => paused,
+            Recognition::Refused(_) | Recognition::Expired | Recognition::Failed(_) => false,
+        };
         let verdict = self.profile.barge_in.judge(Evidence {
             speech,
-            paused: utterance.pause.is_some(),
+            paused,
             words: words.map(|w| w.text.as_str()).or(utterance.partial.as_deref()),
-            words_are_final: words.is_some(),
-            recogniser: matches!(utterance.recognition, Recognition::Open(_)),
+            words_are_final: words.is_some() || overdue,
+            recogniser,
             after_question,
         });
         match verdict {
@@ -229,11 +178,12 @@ impl Call {
         }
     }
 
-    fn confirm_barge_in(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+    pub(super) fn confirm_barge_in(&mut self, now: Timestamp, admit: &mut dyn Admit) {
         let Ear::Suspect(mut utterance) = std::mem::replace(&mut self.ear, Ear::Quiet) else {
             return;
         };
         let (item, at) = (utterance.item.clone(), utterance.from);
+        utterance.took_floor = true;
         // The turn's own pause asks anew, this time also the end-of-turn model.
         utterance.pause = None;
         self.ear = Ear::Hearing(utterance);
@@ -242,11 +192,26 @@ impl Call {
     }
 
     /// It was nothing: the utterance is forgotten and the answer goes on where it stopped.
-    pub(super) fn reject_barge_in(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+    fn reject_barge_in(&mut self, now: Timestamp, admit: &mut dyn Admit) {
         let Ear::Suspect(utterance) = std::mem::replace(&mut self.ear, Ear::Quiet) else { return };
         self.close_recogniser(now, admit, utterance.recognition, Cancelled::Superseded);
         self.speech.reset();
-        self.resume_playout(now);
+        if !crate::admission::mutant::is("resume_forgotten") {
+            self.resume_playout(now);
+        }
+    }
+
+    /// Speech suspected to be a barge-in has nothing left to interrupt: it is a turn like any other.
+    pub(super) fn announce_suspect(&mut self) {
+        match std::mem::replace(&mut self.ear, Ear::Quiet) {
+            Ear::Suspect(mut utterance) => {
+                utterance.pause = None;
+                let (item, at) = (utterance.item.clone(), utterance.from);
+                self.ear = Ear::Hearing(utterance);
+                self.tell(ToCaller::SpeechStarted { item, at });
+            }
+            other @ (Ear::Quiet | Ear::Hearing(_)) => self.ear = other,
+        }
     }
 
     // === a turn ===
@@ -264,8 +229,8 @@ impl Call {
         }
         let asked = self.ear.utterance().is_some_and(|utterance| utterance.pause.is_some());
         let ask_after = match turns.end {
-            crate::leg::EndOfTurn::Silence(limit) => limit.min(end::ASK_AFTER),
-            crate::leg::EndOfTurn::Model { .. } => end::ASK_AFTER,
+            EndOfTurn::Silence(limit) => limit.min(end::ASK_AFTER),
+            EndOfTurn::Model { .. } => end::ASK_AFTER,
         };
         if !asked && self.speech.silence() >= ask_after {
             self.ask_for_words(true);
@@ -274,13 +239,13 @@ impl Call {
     }
 
     /// The caller pauses: what was said so far, and (behind a turn) was that all?
-    fn ask_for_words(&mut self, judge: bool) {
+    pub(super) fn ask_for_words(&mut self, judge: bool) {
         let judge = judge && self.profile.judges_turns && self.uses_turn_model();
         self.counters.decode += 1;
         let seq = self.counters.decode;
         let Some(utterance) = self.ear.utterance() else { return };
         utterance.pause = Some(Pause { seq, words: None, judged: None });
-        let (id, run) = (utterance.id, open_run(&utterance.recognition));
+        let (id, run) = (utterance.id, utterance.recognition.open_run());
         if let Some(run) = run {
             self.act(Action::Decode { run, seq, is_final: true });
         }
@@ -298,9 +263,7 @@ impl Call {
     fn uses_turn_model(&self) -> bool {
         match self.settings.turn_detection {
             TurnDetection::Manual => false,
-            TurnDetection::Server(turns) => {
-                matches!(turns.end, crate::leg::EndOfTurn::Model { .. })
-            }
+            TurnDetection::Server(turns) => matches!(turns.end, EndOfTurn::Model { .. }),
         }
     }
 
@@ -308,175 +271,44 @@ impl Call {
         let TurnDetection::Server(turns) = self.settings.turn_detection else { return };
         let Ear::Hearing(utterance) = &self.ear else { return };
         let Some(pause) = &utterance.pause else { return };
-        let verdict = end::judge(turns.end, self.speech.silence(), pause.judged);
-        if verdict == end::Verdict::Ended {
-            let then = if turns.create_response { Then::Answer } else { Then::Nothing };
-            let then = if self.settings.transcription_only { Then::Nothing } else { then };
-            let (item, at) = (utterance.item.clone(), self.sound_at);
-            self.tell(ToCaller::SpeechStopped { item, at });
-            self.end_utterance(now, admit, then);
+        if end::judge(turns.end, self.speech.silence(), pause.judged) == end::Verdict::Ended {
+            self.end_turn(now, admit, turns);
         }
     }
 
-    /// The utterance becomes an item of the conversation; its words may still be missing.
-    fn end_utterance(&mut self, now: Timestamp, admit: &mut dyn Admit, then: Then) {
-        let Ear::Hearing(utterance) = std::mem::replace(&mut self.ear, Ear::Quiet) else { return };
-        let item = utterance.item.clone();
-        let body = ItemBody::Speech { transcript: None };
-        let after = self.append(&item, body.clone(), ItemStatus::Completed);
-        self.tell(ToCaller::Committed { item: item.clone(), after: after.clone() });
-        let item = crate::dialogue::Item { id: item, body, status: ItemStatus::Completed };
-        self.tell(ToCaller::ItemAdded { item, after });
-        self.ear = Ear::Settling { utterance, by: now + FINAL_WORDS_MAX, then };
-        self.settle_words(now, admit);
-    }
-
-    /// Goes on once the words of an ended utterance are known, or will never be.
-    fn settle_words(&mut self, now: Timestamp, admit: &mut dyn Admit) {
-        let Ear::Settling { utterance, .. } = &mut self.ear else { return };
-        let words = utterance.pause.as_mut().and_then(|pause| pause.words.take());
-        let cause = match (&words, &utterance.recognition) {
-            (Some(_), _) => None,
-            (None, Recognition::Open(_) | Recognition::Waiting(_)) => return,
-            (None, Recognition::Refused(refusal)) => Some(Cause::refused(*refusal)),
-            (None, Recognition::Expired) => Some(Cause::expired(Stage::Recognition)),
-            (None, Recognition::Failed(fault)) => Some(Cause::fault(Stage::Recognition, fault)),
-        };
-        let Ear::Settling { utterance, then, .. } = std::mem::replace(&mut self.ear, Ear::Quiet)
-        else {
-            return;
-        };
-        self.finish_utterance(now, admit, *utterance, then, words, cause);
-    }
-
-    fn finish_utterance(
-        &mut self,
-        now: Timestamp,
-        admit: &mut dyn Admit,
-        utterance: Utterance,
-        then: Then,
-        words: Option<Transcript>,
-        cause: Option<Cause>,
-    ) {
-        let (item, born) = (utterance.item.clone(), utterance.last_speech);
-        let spoken = utterance.last_speech_at.saturating_sub(utterance.from);
-        self.close_recogniser(now, admit, utterance.recognition, Cancelled::Superseded);
-        self.speech.reset();
-        let Some(transcript) = words else {
-            let Some(cause) = cause else { return };
-            let message = cause.to_string();
-            self.tell(ToCaller::TranscriptionFailed { item, code: cause.code(), message });
-            return self.commit_wordless(now, admit, born, then, cause);
-        };
-        self.history.set_transcript(&item, &transcript.text);
-        let text = transcript.text.trim().to_owned();
-        let (utterance, item) = (utterance.id, item);
-        self.tell(ToCaller::Transcribed { item, utterance, transcript, spoken });
-        self.commit_words(now, admit, born, then, &text);
-    }
-
-    // === the client's own turn taking ===
-
-    pub(super) fn on_commit(
-        &mut self,
-        now: Timestamp,
-        admit: &mut dyn Admit,
-        buffered: Duration,
-        at: Duration,
-        tag: Tag,
-    ) {
-        if matches!(self.floor, Floor::Ringing | Floor::Ended { .. }) {
-            return;
-        }
-        self.sound_at = at;
-        match &self.ear {
-            Ear::Hearing(_) => {}
-            Ear::Suspect(_) => self.confirm_barge_in(now, admit),
-            Ear::Quiet | Ear::Settling { .. } if buffered < ms(100) => {
-                return self.reject_commit(buffered, tag);
-            }
-            Ear::Quiet => {
-                let from = at.saturating_sub(buffered);
-                let utterance = self.begin_utterance(now, admit, now, from);
-                self.ear = Ear::Hearing(Box::new(utterance));
-            }
-            // Words of the utterance before are still missing: the client will hear of them first.
-            Ear::Settling { .. } => return self.reject_commit(Duration::ZERO, tag),
-        }
+    /// The caller has spoken for as long as an utterance may: what was said so far is a turn (B56).
+    pub(super) fn on_utterance_max(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        let TurnDetection::Server(turns) = self.settings.turn_detection else { return };
         self.ask_for_words(false);
-        self.act(Action::ForgetSound);
-        self.end_utterance(now, admit, Then::Nothing);
+        self.end_turn(now, admit, turns);
     }
 
-    fn reject_commit(&mut self, buffered: Duration, tag: Tag) {
-        let message = format!(
-            "Error committing input audio buffer: buffer too small. Expected at least 100ms of audio, \
-             but buffer only has {:.2}ms of audio.",
-            buffered.as_secs_f64() * 1_000.0
-        );
-        let code = "input_audio_buffer_commit_empty";
-        self.tell(ToCaller::Rejected { code, message, param: None, tag });
+    fn end_turn(&mut self, now: Timestamp, admit: &mut dyn Admit, turns: ServerTurns) {
+        let Ear::Hearing(utterance) = &self.ear else { return };
+        let answers = turns.create_response && !self.settings.transcription_only;
+        let then = if answers { Then::Answer } else { Then::Nothing };
+        let (item, at) = (utterance.item.clone(), self.sound_at);
+        self.tell(ToCaller::SpeechStopped { item, at });
+        self.end_utterance(now, admit, then);
     }
 
-    pub(super) fn on_clear_audio(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+    /// The settings changed while the caller spoke: what was begun under the old ones ends as they allow.
+    pub(super) fn ear_reconfigured(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        let manual = matches!(self.settings.turn_detection, TurnDetection::Manual);
         match std::mem::replace(&mut self.ear, Ear::Quiet) {
-            Ear::Quiet => {}
-            Ear::Suspect(utterance) => {
-                self.close_recogniser(now, admit, utterance.recognition, Cancelled::Client);
+            Ear::Suspect(utterance) | Ear::Hearing(utterance) if manual => {
+                // The client says from now on what an utterance is; the sound is still there.
+                let why = Cancelled::Client;
+                self.close_recogniser(now, admit, utterance.recognition, why);
+                self.speech.reset();
                 self.resume_playout(now);
             }
-            Ear::Hearing(utterance) => {
-                self.close_recogniser(now, admit, utterance.recognition, Cancelled::Client);
+            Ear::Suspect(utterance) if !self.interrupts() => {
+                self.ear = Ear::Suspect(utterance);
+                self.announce_suspect();
+                self.resume_playout(now);
             }
-            settling @ Ear::Settling { .. } => self.ear = settling,
-        }
-        self.speech.reset();
-        self.act(Action::ForgetSound);
-        self.tell(ToCaller::AudioCleared);
-    }
-
-    /// Nobody has spoken for the idle time: the silence is a turn of its own.
-    pub(super) fn answer_silence(&mut self, now: Timestamp, admit: &mut dyn Admit) {
-        let item = self.next_item();
-        let at = self.sound_at;
-        self.tell(ToCaller::IdleTimeout { item: item.clone(), from: at, to: at });
-        let body = ItemBody::Speech { transcript: Some(String::new()) };
-        let after = self.append(&item, body.clone(), ItemStatus::Completed);
-        self.tell(ToCaller::Committed { item: item.clone(), after: after.clone() });
-        let item = crate::dialogue::Item { id: item, body, status: ItemStatus::Completed };
-        self.tell(ToCaller::ItemAdded { item, after });
-        let turn = self.commit_turn(now, admit);
-        self.start_answer(now, admit, turn, now, crate::leg::ResponseRequest::default());
-    }
-
-    // === the recogniser's unit ===
-
-    fn close_recogniser(
-        &mut self,
-        now: Timestamp,
-        admit: &mut dyn Admit,
-        recognition: Recognition,
-        why: Cancelled,
-    ) {
-        match recognition {
-            Recognition::Open(run) => self.act(Action::Close { run }),
-            Recognition::Waiting(ticket) => admit.withdraw(now, ticket, why),
-            Recognition::Refused(_) | Recognition::Expired | Recognition::Failed(_) => {}
-        }
-    }
-
-    /// The call ends: a recogniser that still waits waits no longer.
-    pub(super) fn withdraw_recognition(
-        &mut self,
-        now: Timestamp,
-        admit: &mut dyn Admit,
-        why: Cancelled,
-    ) {
-        if let Some(utterance) = self.ear.utterance()
-            && let Recognition::Waiting(_) = utterance.recognition
-        {
-            let waiting = std::mem::replace(&mut utterance.recognition, Recognition::Expired);
-            self.close_recogniser(now, admit, waiting, why);
+            other @ (Ear::Quiet | Ear::Suspect(_) | Ear::Hearing(_)) => self.ear = other,
         }
     }
 
@@ -489,30 +321,8 @@ impl Call {
         let seq = self.counters.decode;
         let Ear::Suspect(utterance) = &mut self.ear else { return };
         utterance.partial_due = now + every;
-        if let Some(run) = open_run(&utterance.recognition) {
+        if let Some(run) = utterance.recognition.open_run() {
             self.act(Action::Decode { run, seq, is_final: false });
         }
-    }
-
-    /// The words of an ended utterance did not come in time.
-    pub(super) fn on_words_overdue(&mut self, now: Timestamp, admit: &mut dyn Admit) {
-        let Ear::Settling { utterance, .. } = &mut self.ear else { return };
-        let slow = Recognition::Failed(Fault::Slow { deadline: "final_words" });
-        let overdue = std::mem::replace(&mut utterance.recognition, slow);
-        match overdue {
-            Recognition::Open(run) => self.cancel_run(now, admit, run, Cancelled::Superseded),
-            waiting => self.close_recogniser(now, admit, waiting, Cancelled::Superseded),
-        }
-        self.settle_words(now, admit);
-    }
-}
-
-fn open_run(recognition: &Recognition) -> Option<RunId> {
-    match recognition {
-        Recognition::Open(run) => Some(*run),
-        Recognition::Waiting(_)
-        | Recognition::Refused(_)
-        | Recognition::Expired
-        | Recognition::Failed(_) => None,
     }
 }

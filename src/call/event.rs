@@ -239,8 +239,12 @@ pub enum Timer {
     AudioGap,
     /// The recogniser owes the words of an ended utterance.
     FinalWords,
+    /// The caller has spoken without a pause for too long.
+    UtteranceMax,
     /// Nobody has spoken for the idle time.
     Idle,
+    /// A goodbye was to be heard by now.
+    Goodbye,
     /// The call has reached its longest time.
     CallMax,
 }

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use super::state::{Afterwards, Answer, Consolation, Floor, Model, Voice};
-use super::{Action, Call};
-use crate::admission::{Admit, Refusal};
+use super::state::{Afterwards, Answer, Consolation, Floor, Leaving, Model, Tail, Turn, Voice};
+use super::{Action, Call, GOODBYE_MAX};
+use crate::admission::{Admit, Cancelled, Refusal};
+use crate::dialogue::Usage;
 use crate::fault::Fault;
-use crate::id::{RunId, Stage, TurnId};
-use crate::leg::{Modality, ResponseEnd, ToCaller};
+use crate::id::{ResponseId, RunId, Stage};
+use crate::leg::{HangUp, Modality, ResponseEnd, ToCaller};
 use crate::time::Timestamp;
 
 /// Why an answer cannot be given as it was meant to be.
@@ -23,6 +24,8 @@ pub enum Cause {
     StillQueued(Stage),
     /// Nothing audible came within the turn's budget.
     BudgetSpent,
+    /// The call itself comes to its end.
+    CallEnds(HangUp),
 }
 
 impl Cause {
@@ -52,6 +55,7 @@ impl Cause {
             Cause::Failed(..) => "provider_failed",
             Cause::StillQueued(_) => "admission_queued",
             Cause::BudgetSpent => "turn_budget_spent",
+            Cause::CallEnds(why) => why.label(),
         }
     }
 }
@@ -68,12 +72,13 @@ impl fmt::Display for Cause {
             Cause::Failed(stage, fault) => write!(f, "The {stage} stage failed: {fault}."),
             Cause::StillQueued(stage) => write!(f, "Still waiting for the {stage} stage."),
             Cause::BudgetSpent => f.write_str("Nothing audible came within the turn's budget."),
+            Cause::CallEnds(why) => write!(f, "The call comes to its end: {}.", why.label()),
         }
     }
 }
 
 impl Call {
-    /// Says something true in place of an answer.
+    /// Says something true in place of an answer, or of the rest of it.
     pub(super) fn fall_back(
         &mut self,
         now: Timestamp,
@@ -81,27 +86,25 @@ impl Call {
         cause: Cause,
         answer: Answer,
     ) {
-        self.withdraw_answer(now, admit, &answer);
-        let (code, message) = (cause.code(), cause.to_string());
-        if answer.modality == Modality::Text {
-            let (response, usage) = (answer.response, answer.usage);
-            self.floor = Floor::Listening { resumes: None };
-            let end = ResponseEnd::Failed { code, message };
-            return self.tell(ToCaller::ResponseEnded { response, end, usage });
+        if answer.opened && answer.modality == Modality::Audio {
+            let (script, sent) = (answer.playout.script(), answer.playout.sent_time());
+            // All that was sent will be heard: nobody clears it.
+            self.history.set_heard(&answer.item, script, sent, sent);
         }
-        let then = Afterwards::Listen { code, message };
-        let response = Some((answer.response, answer.usage));
-        self.console(now, &cause, response, Some(answer.turn), then);
-    }
-
-    /// What an answer still has running is stopped; what it waits for is withdrawn.
-    fn withdraw_answer(&mut self, now: Timestamp, admit: &mut dyn Admit, answer: &Answer) {
-        let why = crate::admission::Cancelled::Superseded;
-        if let Model::Writing(run) = answer.model {
-            self.cancel_run(now, admit, run, why);
-        }
-        if let Voice::Open(run) | Voice::Closing(run) = answer.voice {
-            self.cancel_run(now, admit, run, why);
+        self.cut_message(&answer);
+        let (response, usage, turn) = (answer.response, answer.usage, answer.turn);
+        match answer.modality {
+            Modality::Audio => {
+                let response = Some((response, usage));
+                self.console(now, admit, &cause, response, Some(turn), Afterwards::Listen);
+            }
+            Modality::Text => {
+                self.floor = Floor::Listening { resumes: None };
+                let (code, message) = (cause.code(), cause.to_string());
+                let end = ResponseEnd::Failed { code, message };
+                self.tell(ToCaller::ResponseEnded { response, end, usage });
+                self.tell_turn(turn.id, "failed");
+            }
         }
     }
 
@@ -109,54 +112,70 @@ impl Call {
     fn console(
         &mut self,
         now: Timestamp,
+        admit: &mut dyn Admit,
         cause: &Cause,
-        response: Option<(crate::id::ResponseId, crate::dialogue::Usage)>,
-        turn: Option<super::state::Turn>,
+        response: Option<(ResponseId, Usage)>,
+        turn: Option<Turn>,
         then: Afterwards,
     ) {
-        let said = self.profile.fallback.choose(cause, &self.profile.language);
+        let said = self.profile.fallback.choose(cause, &self.profile.language, self.retries);
+        self.retries += u32::from(said.rung == "retry");
+        let then = match then {
+            Afterwards::Listen if said.ends_call => {
+                self.stop_listening(now, admit, Cancelled::HangUp);
+                Afterwards::HangUp(Leaving { why: HangUp::Goodbye, by: now + GOODBYE_MAX })
+            }
+            then @ (Afterwards::Listen | Afterwards::Wait(_) | Afterwards::HangUp(_)) => then,
+        };
         let run = self.owe(Stage::Synthesis, None, turn.map(|turn| turn.id));
         let mut playout = self.new_playout(now);
         playout.announce(0, &said.text);
         self.act(Action::Prompt { run, prompt: said.prompt.clone() });
-        let (rung, outcome, prompt) = (said.rung, "established", said.prompt.clone());
+        let (rung, outcome, prompt) = (said.rung, "established", said.prompt);
         self.tell(ToCaller::Fallback { rung, outcome, prompt });
-        let item = self.next_item();
         self.floor = Floor::FallingBack(Box::new(Consolation {
-            prompt: said.prompt,
             text: said.text,
-            item,
+            item: self.next_item(),
             run,
             playout,
             opened: false,
+            interruptible: said.interruptible,
             response,
             turn,
+            code: cause.code(),
+            message: cause.to_string(),
             then,
         }));
     }
 
-    /// The answer that a "please wait" promised cannot be given either: the truth about that
-    /// follows.
-    pub(super) fn console_again(&mut self, now: Timestamp, cause: Cause) {
-        let floor = std::mem::replace(&mut self.floor, Floor::Listening { resumes: None });
-        let Floor::FallingBack(prompt) = floor else {
-            self.floor = floor;
-            return;
+    /// The answer that a "please wait" promised cannot be given either: the promise is cut, and the truth
+    /// about that follows. Behind any other prompt nothing was promised.
+    pub(super) fn break_promise(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        cause: Cause,
+        prompt: Consolation,
+    ) {
+        let answer = match prompt.then {
+            Afterwards::Wait(answer) => answer,
+            then @ (Afterwards::Listen | Afterwards::HangUp(_)) => {
+                self.floor = Floor::FallingBack(Box::new(Consolation { then, ..prompt }));
+                return;
+            }
         };
-        let prompt = *prompt;
-        let heard = prompt.playout.heard(now);
         if prompt.opened {
             let (script, sent) = (prompt.playout.script(), prompt.playout.sent_time());
-            self.history.set_heard(&prompt.item, script, heard, sent);
+            self.history.set_heard(&prompt.item, script, sent, sent);
             self.history.finish_spoken(&prompt.item, prompt.playout.all_sent());
         }
-        self.console(now, &cause, prompt.response, prompt.turn, prompt.then);
+        self.fall_back(now, admit, cause, *answer);
     }
 
-    /// The turn's budget is nearly spent and nothing is audible: the caller is told the truth now.
+    /// Nothing was audible for as long as a caller may be left without a word: the truth is told now.
     pub(super) fn on_budget(&mut self, now: Timestamp, admit: &mut dyn Admit) {
         let floor = std::mem::replace(&mut self.floor, Floor::Listening { resumes: None });
-        let Floor::Thinking(mut answer) = floor else {
+        let (Floor::Thinking(mut answer) | Floor::Speaking(mut answer)) = floor else {
             self.floor = floor;
             return;
         };
@@ -165,24 +184,24 @@ impl Call {
             (_, Voice::Waiting(..)) => Some(Stage::Synthesis),
             (Model::Writing(_) | Model::Done(_), _) => None,
         };
-        match queued {
-            Some(stage) => {
-                // Waiting and saying so satisfies the budget, once (DESIGN section 3, *Ages*).
-                answer.turn.audible_by = None;
-                if let Model::Waiting(ticket) = &answer.model {
-                    admit.extend(now, ticket);
-                }
-                if let Voice::Waiting(ticket, _) = &answer.voice {
-                    admit.extend(now, ticket);
-                }
-                let (turn, cause) = (answer.turn, Cause::StillQueued(stage));
-                self.console(now, &cause, None, Some(turn), Afterwards::Wait(answer));
-            }
-            None => {
-                self.floor = Floor::Thinking(answer);
-                self.give_up(now, admit, Cause::BudgetSpent);
-            }
+        let Some(stage) = queued else {
+            self.floor = match answer.opened {
+                true => Floor::Speaking(answer),
+                false => Floor::Thinking(answer),
+            };
+            return self.give_up(now, admit, Cause::BudgetSpent);
+        };
+        // Waiting and saying so satisfies the budget, once (DESIGN section 3, *Ages*).
+        answer.turn.heard = true;
+        answer.told_to_wait = true;
+        if let Model::Waiting(ticket) = &answer.model {
+            admit.extend(now, ticket);
         }
+        if let Voice::Waiting(ticket, _) = &answer.voice {
+            admit.extend(now, ticket);
+        }
+        let (turn, cause) = (answer.turn, Cause::StillQueued(stage));
+        self.console(now, admit, &cause, None, Some(turn), Afterwards::Wait(answer));
     }
 
     /// A prompt's sound has come completely. False when the run is no prompt's.
@@ -210,40 +229,72 @@ impl Call {
         };
         let prompt = *prompt;
         let sent = prompt.playout.sent_time();
-        let (heard, script) = (prompt.playout.heard(now), prompt.playout.script());
-        self.history.set_heard(&prompt.item, script, heard, sent);
+        self.history.set_heard(
+            &prompt.item,
+            prompt.playout.script(),
+            prompt.playout.heard(now),
+            sent,
+        );
         self.history.finish_spoken(&prompt.item, true);
-        let turn = prompt.turn.map_or(TurnId(self.counters.turn), |turn| turn.id);
-        match prompt.then {
-            Afterwards::Listen { code, message } => {
-                if let Some((response, usage)) = prompt.response {
-                    let (item, text) = (prompt.item.clone(), prompt.text);
-                    let completed = prompt.opened;
-                    if completed {
-                        self.tell(ToCaller::MessageEnded { response, item, completed, text });
-                    }
-                    let end = ResponseEnd::Failed { code, message };
-                    self.tell(ToCaller::ResponseEnded { response, end, usage });
-                }
-                let generation = self.generation;
-                self.tell(ToCaller::Turn { turn, state: "failed", generation });
-                let (item, playout) = (prompt.item, prompt.playout);
-                let tail = super::state::Tail { item, playout, resumes: None };
-                self.floor = Floor::PlayingOut(Box::new(tail));
+        let leaves = match prompt.then {
+            Afterwards::Wait(mut answer) => {
+                answer.playout.begin_behind(now, self.plays_until);
+                self.history.set_heard(&prompt.item, prompt.playout.script(), sent, sent);
+                self.floor = match answer.opened {
+                    true => Floor::Speaking(answer),
+                    false => Floor::Thinking(answer),
+                };
+                return self.check_complete(now, admit);
             }
-            Afterwards::Wait(answer) => {
-                self.floor = Floor::Thinking(answer);
-                self.send_frames(now, admit);
+            Afterwards::Listen => None,
+            Afterwards::HangUp(leaving) => Some(leaving),
+        };
+        if let Some((response, usage)) = prompt.response {
+            let (item, text) = (prompt.item.clone(), prompt.text);
+            if prompt.opened {
+                self.tell(ToCaller::MessageEnded { response, item, completed: true, text });
             }
-            Afterwards::HangUp(why) => self.end(now, admit, why),
+            let end = ResponseEnd::Failed { code: prompt.code, message: prompt.message };
+            self.tell(ToCaller::ResponseEnded { response, end, usage });
         }
+        if let Some(turn) = prompt.turn {
+            self.tell_turn(turn.id, "failed");
+        }
+        let (item, playout) = (prompt.item, prompt.playout);
+        self.floor = Floor::PlayingOut(Box::new(Tail { item, playout, resumes: None, leaves }));
+    }
+
+    /// The call comes to its end by itself: it says so, and ends once that was heard.
+    pub(super) fn leave(&mut self, now: Timestamp, admit: &mut dyn Admit, why: HangUp) {
+        if self.has_ended().is_some() || self.is_leaving() {
+            return;
+        }
+        let silent = self.settings.modality == Modality::Text || self.settings.transcription_only;
+        if silent || matches!(self.floor, Floor::Ringing) {
+            return self.end(now, admit, why);
+        }
+        let cancelled = match why {
+            HangUp::Drained => Cancelled::Drain,
+            _ => Cancelled::HangUp,
+        };
+        let cause = Cause::CallEnds(why);
+        self.orphan_tools();
+        self.stop_listening(now, admit, cancelled);
+        self.fence(now, admit, cancelled);
+        let sounding = self.sounding(now);
+        let (code, message) = (cause.code(), cause.to_string());
+        self.drop_answer(now, ResponseEnd::Failed { code, message });
+        self.clear_far_end(now, sounding);
+        let leaving = Leaving { why, by: now + GOODBYE_MAX };
+        self.console(now, admit, &cause, None, None, Afterwards::HangUp(leaving));
     }
 }
 
 /// Chooses what is said: the ladder and the prompts are data (`fallback/`).
 pub trait Choose: fmt::Debug + Send + Sync {
-    /// The prompt for a cause in a language; its claims hold by the cause alone.
-    fn choose(&self, cause: &Cause, language: &str) -> Said;
+    /// The prompt for a cause in a language, when the caller has been asked `retries` times in a row to try
+    /// again; its claims hold by the cause alone.
+    fn choose(&self, cause: &Cause, language: &str, retries: u32) -> Said;
 }
 
 /// A prompt chosen.
@@ -255,4 +306,8 @@ pub struct Said {
     pub prompt: String,
     /// Its words.
     pub text: String,
+    /// The call ends behind it.
+    pub ends_call: bool,
+    /// The caller may take the floor from it.
+    pub interruptible: bool,
 }

@@ -4,20 +4,21 @@
 //!            commit / response.create           first frame sent            all sent
 //! Listening ────────────────────────▶ Thinking ─────────────────▶ Speaking ──────────▶ PlayingOut
 //!     ▲  ▲                               │  refused, failed, late    │  │                   │
-//!     │  │                               ▼                           │  │ barge-in    heard │
+//!     │  │                               ▼                           │  │ barge-in          │ heard
 //!     │  └───────── prompt heard ── FallingBack ◀────────────────────┘  │ confirmed         │
 //!     └──────────────────────────────────┴──────────────────────────────┴───────────────────┘
+//!                     a goodbye (time over, drained, ladder's end) heard: Ended
 //!
-//!            speech, agent silent                     end of turn              words known
-//! Quiet ───────────────────────────────▶ Hearing ───────────────────▶ Settling ──────────▶ Quiet
-//!   │  speech, agent audible                ▲
-//!   └─────────────────────▶ Suspect ────────┘ confirmed    (rejected: Quiet, playout resumes)
+//!            speech, agent silent                     end of turn
+//! Quiet ───────────────────────────────▶ Hearing ───────────────────▶ Quiet
+//!   │  speech, agent audible                ▲                           │ words awaited, in order
+//!   └─────────────────────▶ Suspect ────────┘ confirmed                 ▼ (`settling`), then a turn
+//!                     (rejected: back to Quiet, playout resumes)
 //! ```
 //!
-//! [`Call::handle`] takes one event, with the time and the gates as arguments; drain
-//! [`Call::poll_action`] behind every call of it. [`Call::poll_timeout`] says when to come back
-//! with [`Event::Timeout`]; coming early is harmless. Nothing here waits, reads a clock or does
-//! I/O.
+//! [`Call::handle`] takes one event, with the time and the gates as arguments; drain [`Call::poll_action`]
+//! behind every call of it. [`Call::poll_timeout`] says when to come back with [`Event::Timeout`]; coming
+//! early is harmless. Nothing here waits, reads a clock or does I/O.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -36,9 +37,12 @@ mod event;
 mod fallback;
 mod floor;
 mod profile;
+mod recogniser;
 mod requests;
 mod runs;
+mod settle;
 mod side;
+mod sound;
 mod state;
 mod timers;
 mod tools;
@@ -47,7 +51,7 @@ pub mod trace;
 pub use event::{Action, Event, Timer};
 pub use fallback::{Cause, Choose, Said};
 pub use profile::Profile;
-use state::{Ear, Floor, Owed, Side};
+use state::{Ear, Floor, Orphan, Owed, Settling, Side};
 
 /// Who is calling: fixed when the call begins.
 #[derive(Clone, Debug)]
@@ -79,17 +83,29 @@ pub struct Call {
     generation: Generation,
     floor: Floor,
     ear: Ear,
+    /// Ended utterances whose words are awaited, in the order in which they were said.
+    settling: VecDeque<Settling>,
     history: History,
     speech: SpeechTracker,
     /// When the caller's sound last came, and how far it reaches.
     last_sound: Timestamp,
     sound_at: Duration,
+    /// How much of the caller's sound belongs to utterances that have ended.
+    taken_to: Duration,
+    /// The birth of the newest utterance.
+    last_birth: Timestamp,
+    /// The far end plays what was sent until then.
+    plays_until: Timestamp,
+    /// Words came while an answer sounded that nobody may interrupt: they are answered behind it.
+    unanswered: bool,
+    /// How often in a row the caller was asked to try again.
+    retries: u32,
     /// When somebody was last heard: the idle time counts from here.
     last_activity: Timestamp,
     owed: BTreeMap<RunId, Owed>,
     sides: BTreeMap<ResponseId, Side>,
-    /// Tools of answers that lost the floor, with the model's name for each call.
-    orphans: BTreeMap<RunId, String>,
+    /// Tools of answers that lost the floor.
+    orphans: BTreeMap<RunId, Orphan>,
     counters: Counters,
     actions: VecDeque<Action>,
     late_outputs: u64,
@@ -123,10 +139,16 @@ impl Call {
             generation: Generation(0),
             floor: Floor::Ringing,
             ear: Ear::Quiet,
+            settling: VecDeque::new(),
             history: History::default(),
             speech: SpeechTracker::new(threshold),
             last_sound: now,
             sound_at: Duration::ZERO,
+            taken_to: Duration::ZERO,
+            last_birth: Timestamp::ZERO,
+            plays_until: now,
+            unanswered: false,
+            retries: 0,
             last_activity: now,
             owed: BTreeMap::new(),
             sides: BTreeMap::new(),
@@ -203,7 +225,7 @@ impl Call {
 
     /// An utterance is being heard or its words are awaited: its sound is still needed.
     pub fn is_hearing(&self) -> bool {
-        !matches!(self.ear, Ear::Quiet)
+        !matches!(self.ear, Ear::Quiet) || !self.settling.is_empty()
     }
 
     /// The generation that has the floor.
@@ -228,7 +250,10 @@ impl Call {
 
     /// The states' names, for records and pages.
     pub fn state_names(&self) -> (&'static str, &'static str) {
-        (self.floor.name(), self.ear.name())
+        match (&self.ear, self.settling.is_empty()) {
+            (Ear::Quiet, false) => (self.floor.name(), "settling"),
+            (ear, _) => (self.floor.name(), ear.name()),
+        }
     }
 
     fn on_connected(&mut self, now: Timestamp, admit: &mut dyn Admit) {
@@ -241,21 +266,25 @@ impl Call {
     }
 
     fn on_caller(&mut self, now: Timestamp, admit: &mut dyn Admit, said: FromCaller) {
-        if let Floor::Ringing | Floor::Ended { .. } = self.floor {
-            return;
+        match (&self.floor, &said) {
+            (Floor::Ended { .. }, _) => return,
+            // A caller who leaves while it rings has left (B77).
+            (Floor::Ringing, FromCaller::Gone { .. }) => {}
+            (Floor::Ringing, _) => return,
+            _ => {}
         }
         match said {
             // Sound reaches the call as [`Event::Speech`], commits as [`Event::Commit`].
             FromCaller::Audio(_) | FromCaller::CommitAudio { .. } => {}
-            FromCaller::Configure(settings) => self.on_configure(*settings),
+            FromCaller::Configure(settings) => self.on_configure(now, admit, *settings),
             FromCaller::ClearAudio => self.on_clear_audio(now, admit),
             FromCaller::AddItem { item, after, tag } => self.on_add_item(item, &after, tag),
             FromCaller::DeleteItem { item, tag } => self.on_delete_item(item, tag),
             FromCaller::RetrieveItem { item, tag } => self.on_retrieve_item(&item, tag),
             FromCaller::Truncate { item, played, tag } => {
-                self.on_truncate(now, item, played, tag);
+                self.on_truncate(now, admit, item, played, tag);
             }
-            FromCaller::Respond { request, tag } => self.on_respond(now, admit, request, tag),
+            FromCaller::Respond { request, tag } => self.on_respond(now, admit, now, request, tag),
             FromCaller::Cancel { response, tag } => self.on_cancel(now, admit, response, tag),
             FromCaller::Heard { item, played } => self.on_heard(now, &item, played),
             FromCaller::Dtmf(_) => self.last_activity = now,
@@ -263,9 +292,10 @@ impl Call {
         }
     }
 
-    fn on_configure(&mut self, settings: Settings) {
+    fn on_configure(&mut self, now: Timestamp, admit: &mut dyn Admit, settings: Settings) {
         self.speech.set_threshold(threshold_of(&settings));
         self.settings = settings;
+        self.ear_reconfigured(now, admit);
     }
 
     fn on_gone(&mut self, now: Timestamp, admit: &mut dyn Admit, how: &'static str) {
@@ -274,7 +304,7 @@ impl Call {
     }
 
     fn on_drain(&mut self, now: Timestamp, admit: &mut dyn Admit) {
-        self.end(now, admit, HangUp::Drained);
+        self.leave(now, admit, HangUp::Drained);
     }
 
     // === names ===
@@ -318,20 +348,33 @@ impl Call {
         self.history.add(item, &crate::leg::Place::End).ok().flatten()
     }
 
-    /// A running answer is stopped by the caller's speech.
-    fn interrupts(&self) -> bool {
+    /// The caller's speech comes first, as the session's settings have it.
+    fn yields(&self) -> bool {
         match self.settings.turn_detection {
             TurnDetection::Manual => false,
             TurnDetection::Server(turns) => turns.interrupt_response,
         }
     }
 
-    /// The caller has the floor or may be about to take it: what is ready waits.
+    /// What sounds is stopped by the caller's speech.
+    fn interrupts(&self) -> bool {
+        let protected = matches!(&self.floor, Floor::FallingBack(prompt) if !prompt.interruptible);
+        self.yields() && !protected
+    }
+
+    /// The caller has the floor or may be about to take it: what is ready to begin waits.
     fn caller_speaks(&self) -> bool {
-        match self.ear {
-            Ear::Quiet => false,
-            Ear::Suspect(_) | Ear::Hearing(_) | Ear::Settling { .. } => self.interrupts(),
-        }
+        self.is_hearing() && self.yields() && !self.is_leaving()
+    }
+
+    /// A goodbye is being heard: the call ends behind it, whatever comes.
+    fn is_leaving(&self) -> bool {
+        self.floor.leaving().is_some()
+    }
+
+    /// How long the caller may hear nothing: the turn's budget less the fallback's own start.
+    fn quiet_max(&self) -> Duration {
+        self.profile.budget.saturating_sub(self.profile.fallback_start)
     }
 }
 
@@ -348,6 +391,16 @@ const FINAL_WORDS_MAX: Duration = ms(3_000);
 const TOOL_ROUNDS_MAX: u32 = 8;
 /// Tools one round may ask for.
 const TOOL_FAN_OUT_MAX: usize = 8;
+/// Tool calls of one round that are looked at at all; each beyond the fan-out is answered with a refusal.
+const TOOL_CALLS_MAX: usize = 32;
+/// Silence behind an announcement ("let me look") while only its tools run.
+const TOOL_QUIET_MAX: Duration = ms(10_000);
+/// Utterances whose words may be awaited at once.
+const SETTLING_MAX: usize = 4;
+/// The longest utterance.
+const UTTERANCE_MAX: Duration = ms(60_000);
+/// The longest that a goodbye may take.
+const GOODBYE_MAX: Duration = ms(15_000);
 /// Answers in text that may run beside the conversation.
 const SIDES_MAX: usize = 4;
 /// Without sound for this long in mid-speech the caller is taken to be silent (B23).

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::Call;
-use super::state::{Ear, Floor, Then};
+use super::state::{Afterwards, Floor, Settling, Then};
 use crate::admission::{Admit, Cancelled};
 use crate::dialogue::{Item, ItemBody, ItemStatus};
-use crate::id::{ItemId, ResponseId, TurnId};
+use crate::id::{ItemId, ResponseId};
 use crate::leg::{Place, ResponseEnd, ResponseRequest, Tag, ToCaller};
 use crate::time::Timestamp;
 use crate::turn::history::Wrong;
@@ -63,10 +63,17 @@ impl Call {
         self.tell(ToCaller::Rejected { code, message, param: Some("item_id"), tag });
     }
 
-    pub(super) fn on_truncate(&mut self, now: Timestamp, item: ItemId, played: Duration, tag: Tag) {
+    pub(super) fn on_truncate(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        item: ItemId,
+        played: Duration,
+        tag: Tag,
+    ) {
         self.on_heard(now, &item, played);
         match self.history.truncate(&item, played) {
-            Ok(_) => self.tell(ToCaller::Truncated { item, played }),
+            Ok(_) => self.tell(ToCaller::Truncated { item: item.clone(), played }),
             Err(Wrong::NotSpoken) => {
                 let message = "Only model output audio messages can be truncated.".to_owned();
                 let (code, param) = ("invalid_value", Some("item_id"));
@@ -75,6 +82,14 @@ impl Call {
             Err(Wrong::Unknown | Wrong::Duplicate) => {
                 self.reject_unknown("item_truncate_invalid_item_id", &item, tag);
             }
+        }
+        // Nothing more of a tail that the caller's end has cut will be heard.
+        if let Floor::PlayingOut(tail) = &self.floor
+            && tail.item == item
+            && tail.leaves.is_none()
+        {
+            (self.floor, self.plays_until) = (Floor::Listening { resumes: tail.resumes }, now);
+            self.floor_is_free(now, admit);
         }
     }
 
@@ -87,10 +102,12 @@ impl Call {
         }
     }
 
+    /// The client asked for an answer at `asked`.
     pub(super) fn on_respond(
         &mut self,
         now: Timestamp,
         admit: &mut dyn Admit,
+        asked: Timestamp,
         request: Box<ResponseRequest>,
         tag: Tag,
     ) {
@@ -103,12 +120,21 @@ impl Call {
             return self.respond_beside(now, admit, *request, tag);
         }
         if let Some(response) = self.active_response() {
-            return self.reject_second(response, tag);
+            return self.reject_second(&response.to_string(), tag);
         }
-        if let Ear::Settling { then, .. } = &mut self.ear {
+        if self.is_leaving() {
+            let message = "The call is ending; no response can be made any more.".to_owned();
+            let code = "call_ending";
+            return self.tell(ToCaller::Rejected { code, message, param: None, tag });
+        }
+        match self.settling.back_mut() {
             // The words this asks about are still being recognised.
-            *then = Then::Respond(request, tag);
-            return;
+            Some(Settling { then: then @ (Then::Nothing | Then::Answer), .. }) => {
+                *then = Then::Respond(request, tag, asked);
+                return;
+            }
+            Some(_) => return self.reject_second("(waiting for the words of an utterance)", tag),
+            None => {}
         }
         let resumes = match self.floor {
             Floor::Listening { resumes } => resumes,
@@ -121,24 +147,23 @@ impl Call {
         };
         let turn = match resumes {
             Some(turn) => {
-                self.drop_answer(now, ResponseEnd::TurnDetected);
+                self.let_tail_play();
                 turn
             }
-            None => self.turn_for_request(now, admit),
+            None => self.commit_turn(now, admit),
         };
-        self.start_answer(now, admit, turn, now, *request);
-    }
-
-    /// A client's request is a turn of its own, unless the words it asks about were committed just
-    /// now and nothing has answered them.
-    fn turn_for_request(&mut self, now: Timestamp, admit: &mut dyn Admit) -> TurnId {
-        self.commit_turn(now, admit)
+        self.start_answer(now, admit, turn, asked, *request);
     }
 
     fn active_response(&self) -> Option<ResponseId> {
         match &self.floor {
             Floor::Thinking(answer) | Floor::Speaking(answer) => Some(answer.response),
-            Floor::FallingBack(prompt) => prompt.response.map(|(response, _)| response),
+            Floor::FallingBack(prompt) => match (&prompt.then, prompt.response) {
+                (Afterwards::Wait(answer), _) => Some(answer.response),
+                (Afterwards::Listen, response) => response.map(|(response, _)| response),
+                // A goodbye is no answer that could be cancelled.
+                (Afterwards::HangUp(_), _) => None,
+            },
             Floor::Ringing
             | Floor::Listening { .. }
             | Floor::PlayingOut(_)
@@ -146,7 +171,7 @@ impl Call {
         }
     }
 
-    fn reject_second(&mut self, response: ResponseId, tag: Tag) {
+    fn reject_second(&mut self, response: &str, tag: Tag) {
         // The transport puts its own name of the response in place of ours.
         let message = format!(
             "Conversation already has an active response in progress: {response}. Wait until the \
@@ -176,15 +201,10 @@ impl Call {
         }
         self.orphan_tools();
         self.fence(now, admit, Cancelled::Client);
-        let sounding = self
-            .floor
-            .playout()
-            .filter(|(_, playout)| playout.has_sent())
-            .map(|(item, playout)| (item.clone(), playout.heard(now)));
+        let sounding = self.sounding(now);
         self.drop_answer(now, ResponseEnd::ClientCancelled);
-        if let Some((item, played)) = sounding {
-            self.clear_far_end(item, played);
-        }
+        self.clear_far_end(now, sounding);
         self.last_activity = now;
+        self.floor_is_free(now, admit);
     }
 }

@@ -1,12 +1,11 @@
 //! Work under way: offers, leases owed, starts, cancels, ends. Every unit goes through here and
 //! back.
 
-use std::time::Duration;
-
-use super::state::{Floor, Model, Owed, Recognition, Turn, Voice};
+use super::state::{Floor, Model, Owed, Turn, Voice};
 use super::{Action, Call};
 use crate::admission::{
-    Admit, Answer as Verdict, Cancelled, Lease, Offer, OfferId, RefusalReason, Release, Terminal,
+    Admit, Answer as Verdict, Cancelled, Lease, Offer, OfferId, RefusalReason, Release, Settled,
+    Terminal, mutant,
 };
 use crate::evidence::{Evidence, Unknown};
 use crate::fault::Fault;
@@ -34,7 +33,7 @@ impl Call {
             owner,
             generation,
             born,
-            deadline: born + self.patience(admit, stage, turn),
+            deadline: self.deadline(now, admit, stage, born, turn),
             tenant: self.identity.tenant,
             class: self.identity.class,
             cost: 1,
@@ -53,12 +52,23 @@ impl Call {
     }
 
     /// How long an offer may wait: what the gate allows, and for a turn that must become audible no
-    /// longer than the budget less the fallback's own start (DESIGN section 3, *Ages*).
-    fn patience(&self, admit: &dyn Admit, stage: Stage, turn: Option<Turn>) -> Duration {
+    /// longer than the budget less the fallback's own start (DESIGN section 3, *Ages*). Once something was
+    /// audible the caller waits for the rest from now on; a gate's own limit counts from the birth all the
+    /// same.
+    fn deadline(
+        &self,
+        now: Timestamp,
+        admit: &dyn Admit,
+        stage: Stage,
+        born: Timestamp,
+        turn: Option<Turn>,
+    ) -> Timestamp {
         let most = admit.max_wait(stage);
-        match turn.and_then(|turn| turn.audible_by) {
-            Some(_) => most.min(self.profile.budget.saturating_sub(self.profile.fallback_start)),
-            None => most,
+        let born = if mutant::is("deadline_reset_by_retry") { now } else { born };
+        match turn.map(|turn| (turn.audible_by, turn.heard)) {
+            Some((Some(_), false)) => born + most.min(self.quiet_max()),
+            Some((Some(_), true)) => now + most,
+            Some((None, _)) | None => born + most,
         }
     }
 
@@ -111,6 +121,11 @@ impl Call {
         if let Some(lease) = &owed.lease {
             admit.cancel(now, lease, why);
         }
+        if mutant::is("release_on_cancel")
+            && let Some(lease) = owed.lease.take()
+        {
+            let _ = admit.settle(now, lease, Release::Completed(Evidence::Completed));
+        }
         self.act(Action::Cancel { run });
     }
 
@@ -123,9 +138,14 @@ impl Call {
         fault: Option<Fault>,
     ) {
         let Some(owed) = self.owed.remove(&run) else { return };
+        let effect = owed.effect;
         self.settle(now, admit, owed, proof, fault.is_some());
-        if self.has_ended().is_none() {
-            self.on_run_over(now, admit, run, fault);
+        if self.has_ended().is_some() {
+            return;
+        }
+        match effect {
+            Some(effect) => self.tool_run_over(now, admit, run, effect, proof, fault.as_ref()),
+            None => self.on_run_over(now, admit, run, fault),
         }
     }
 
@@ -143,7 +163,9 @@ impl Call {
             Ok(evidence) => Release::Completed(evidence),
             Err(unknown) => Release::Unknown(unknown),
         };
-        let _ = admit.settle(now, lease, release);
+        let settled = admit.settle(now, lease, release);
+        // A lease is no `Clone` and was taken out of what is owed: nobody else can have settled it.
+        debug_assert_ne!(settled, Settled::AlreadyReleased, "a lease was settled twice");
         let (name, reason) = match (release, owed.cancelled) {
             (Release::Unknown(unknown), _) => ("quarantined", unknown.label()),
             (Release::Completed(evidence) | Release::Failed(evidence), Some(_)) => {
@@ -172,8 +194,8 @@ impl Call {
     fn start_granted(&mut self, now: Timestamp, lease: Lease) -> Option<Lease> {
         match lease.stage {
             Stage::Recognition => self.grant_recognition(now, lease),
-            Stage::Model => self.grant_model(lease),
-            Stage::Synthesis => self.grant_voice(lease),
+            Stage::Model => self.grant_model(now, lease),
+            Stage::Synthesis => self.grant_voice(now, lease),
             Stage::Tool(_) => self.grant_tool(lease),
             Stage::Call | Stage::Callback | Stage::Handoff => Some(lease),
         }
@@ -207,14 +229,14 @@ impl Call {
             return;
         }
         self.settle_heard(now);
-        self.withdraw_recognition(now, admit, Cancelled::HangUp);
-        self.ear = super::state::Ear::Quiet;
+        self.stop_listening(now, admit, Cancelled::HangUp);
+        self.orphan_tools();
         self.fence(now, admit, Cancelled::HangUp);
+        self.drop_sides(now, admit);
         let rest: Vec<RunId> = self.owed.keys().copied().collect();
         for run in rest {
             self.cancel_run(now, admit, run, Cancelled::HangUp);
         }
-        self.sides.clear();
         self.floor = Floor::Ended { why };
         self.tell(ToCaller::HangUp { why });
     }
@@ -239,6 +261,12 @@ impl Call {
         }
     }
 
+    /// A run that lost the floor is asked to stop; a tool that must finish is let finish, unheard.
+    fn stops_at_fence(&self, owed: &Owed) -> bool {
+        let must_finish = owed.effect == Some(crate::dialogue::Effect::MustFinish);
+        owed.cancelled.is_none() && owed.stage.rotates() && !must_finish
+    }
+
     /// The unit a run holds, by the name of the offer it was granted for.
     pub fn lease_of(&self, run: RunId) -> Option<(Stage, OfferId)> {
         let lease = self.owed.get(&run)?.lease.as_ref()?;
@@ -251,13 +279,6 @@ impl Call {
         let generation = owed.generation;
         self.late_outputs += 1;
         self.tell(ToCaller::LateOutput { stage, generation });
-    }
-}
-
-impl Recognition {
-    /// It waits with this offer.
-    pub fn awaits(&self, offer: OfferId) -> bool {
-        matches!(self, Recognition::Waiting(ticket) if ticket.offer == offer)
     }
 }
 
@@ -281,7 +302,7 @@ impl Voice {
 
     /// It is this run.
     pub fn is_run(&self, run: RunId) -> bool {
-        matches!(self, Voice::Open(own) | Voice::Closing(own) if *own == run)
+        matches!(self, Voice::Open(own) | Voice::Closing(own, _) if *own == run)
     }
 }
 

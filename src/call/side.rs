@@ -3,9 +3,9 @@
 
 use super::fallback::Cause;
 use super::state::{Model, Side};
-use super::{Action, Call, SIDES_MAX};
+use super::{Action, Call, SIDES_MAX, TOOL_FAN_OUT_MAX};
 use crate::admission::{Admit, Answer as Verdict, Cancelled, Lease, OfferId};
-use crate::dialogue::{Finish, Usage};
+use crate::dialogue::{Finish, ToolCall, ToolRuns, Usage};
 use crate::fault::Fault;
 use crate::id::{ResponseId, RunId, Stage};
 use crate::leg::{Modality, ResponseEnd, ResponseHead, ResponseRequest, Tag, ToCaller};
@@ -41,12 +41,15 @@ impl Call {
                 return self.side_failed(response, &Cause::refused(refusal), Usage::default());
             }
         };
-        let side = Side { item, model, text: String::new(), opened: false, request };
+        let (text, calls) = (String::new(), Vec::new());
+        let side = Side { item, model, text, calls, opened: false, request };
         self.sides.insert(response, side);
     }
 
     fn think_beside(&mut self, lease: Lease, request: &ResponseRequest) -> RunId {
-        let request = Box::new(self.model_request(request));
+        let mut request = Box::new(self.model_request(request));
+        // Beside the conversation nothing is done to the world: only the client's own functions are offered.
+        request.tools.retain(|tool| tool.runs == ToolRuns::AtClient);
         let run = self.owe(Stage::Model, Some(lease), None);
         self.act(Action::Think { run, request });
         run
@@ -104,15 +107,32 @@ impl Call {
         true
     }
 
+    /// True when the call was asked for beside the conversation.
+    pub(super) fn side_wanted(&mut self, run: RunId, call: &ToolCall) -> bool {
+        let Some(response) = self.side_of(run) else { return false };
+        if let Some(side) = self.sides.get_mut(&response)
+            && side.calls.len() < TOOL_FAN_OUT_MAX
+        {
+            side.calls.push(call.clone());
+        }
+        true
+    }
+
     pub(super) fn side_finished(&mut self, run: RunId, finish: Finish, usage: Usage) -> bool {
         let Some(response) = self.side_of(run) else { return false };
         let Some(side) = self.sides.remove(&response) else { return false };
-        if !side.opened {
+        if !side.opened && side.calls.is_empty() {
             self.side_failed(response, &Cause::fault(Stage::Model, &Fault::Empty), usage);
             return true;
         }
-        let (item, text) = (side.item, side.text);
-        self.tell(ToCaller::MessageEnded { response, item, completed: true, text });
+        if side.opened {
+            let (item, text) = (side.item, side.text);
+            self.tell(ToCaller::MessageEnded { response, item, completed: true, text });
+        }
+        for call in side.calls {
+            let item = self.next_item();
+            self.tell(ToCaller::FunctionCalled { response, item, after: None, call });
+        }
         let end = match finish {
             Finish::Stop | Finish::ToolCalls => ResponseEnd::Completed,
             Finish::Length => ResponseEnd::MaxTokens,
@@ -134,6 +154,17 @@ impl Call {
         let cause = Cause::fault(Stage::Model, fault.unwrap_or(&Fault::Empty));
         self.side_failed(response, &cause, Usage::default());
         true
+    }
+
+    /// The call ends: nothing beside it goes on.
+    pub(super) fn drop_sides(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        for side in std::mem::take(&mut self.sides).into_values() {
+            match side.model {
+                Model::Waiting(ticket) => admit.withdraw(now, ticket, Cancelled::HangUp),
+                Model::Writing(run) => self.cancel_run(now, admit, run, Cancelled::HangUp),
+                Model::Done(_) => {}
+            }
+        }
     }
 
     /// The client cancels an answer beside the conversation. False when it is none.

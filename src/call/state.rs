@@ -6,7 +6,7 @@ use super::fallback::Cause;
 use crate::admission::{Cancelled, Lease, Refusal, Ticket};
 use crate::dialogue::{Effect, Finish, ToolCall, Transcript, Usage};
 use crate::fault::Fault;
-use crate::id::{Generation, ItemId, ResponseId, RunId, Stage, TurnId, UtteranceId};
+use crate::id::{Generation, ItemId, ResponseId, RunId, Stage, ToolId, TurnId, UtteranceId};
 use crate::leg::{HangUp, Modality, ResponseRequest, Tag};
 use crate::time::Timestamp;
 use crate::turn::phrase::Phraser;
@@ -46,15 +46,17 @@ pub(super) enum Ear {
     Suspect(Box<Utterance>),
     /// Speaking.
     Hearing(Box<Utterance>),
-    /// Has finished; the words are not known yet.
-    Settling {
-        /// What was said.
-        utterance: Box<Utterance>,
-        /// The words must be known by then.
-        by: Timestamp,
-        /// What follows.
-        then: Then,
-    },
+}
+
+/// An utterance that has ended; its words are not known yet. The caller may already say the next one.
+#[derive(Debug)]
+pub(super) struct Settling {
+    /// What was said.
+    pub utterance: Utterance,
+    /// The words must be known by then.
+    pub by: Timestamp,
+    /// What follows.
+    pub then: Then,
 }
 
 /// What follows when an utterance's words are known.
@@ -64,8 +66,8 @@ pub(super) enum Then {
     Nothing,
     /// An answer by ourselves.
     Answer,
-    /// The answer the client asked for meanwhile.
-    Respond(Box<ResponseRequest>, Tag),
+    /// The answer the client asked for meanwhile, and when it did.
+    Respond(Box<ResponseRequest>, Tag, Timestamp),
 }
 
 /// One stretch of the caller's speech.
@@ -76,6 +78,10 @@ pub(super) struct Utterance {
     pub item: ItemId,
     /// Position of its start in the caller's sound, prefix included.
     pub from: Duration,
+    /// When it began.
+    pub began: Timestamp,
+    /// It was a confirmed barge-in: an answer was given up for it.
+    pub took_floor: bool,
     /// When the last speech was heard.
     pub last_speech: Timestamp,
     /// Position behind the last speech.
@@ -119,10 +125,13 @@ pub(super) enum Recognition {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub id: TurnId,
-    /// end of the caller's speech, or the arrival of the request.
+    /// end of the caller's speech, or the arrival of the request; while tools run the clock stands
+    /// still, and their results are the birth of the next round (DESIGN section 4, *Protocol turns*).
     pub born: Timestamp,
-    /// Something must be audible by then; `None` once something was, and for answers in text.
+    /// Something must be audible by then; `None` for answers in text.
     pub audible_by: Option<Timestamp>,
+    /// Something was audible: a part of the answer, or the truth that it waits.
+    pub heard: bool,
 }
 
 /// One answer in the making.
@@ -146,6 +155,8 @@ pub(super) struct Answer {
     /// Tool calls of the present round.
     pub calls: Vec<ToolUse>,
     pub rounds: u32,
+    /// The caller was told that it waits: once is enough.
+    pub told_to_wait: bool,
     pub usage: Usage,
     pub playout: Playout,
 }
@@ -164,16 +175,15 @@ pub(super) enum Model {
 /// The synthesiser's part of an answer.
 #[derive(Debug)]
 pub(super) enum Voice {
-    /// Nothing to say yet.
+    /// Nothing to say (yet, or all that there was has come).
     Unasked,
     /// Waits for a unit; these phrases wait with it.
     Waiting(Ticket, Vec<(u32, String)>),
     /// Speaks.
     Open(RunId),
-    /// Has been given all phrases; some sound may still come.
-    Closing(RunId),
-    /// All its sound has come.
-    Done,
+    /// Has been given all phrases of its round; some sound may still come. Later phrases wait for its end,
+    /// so that a call holds one unit at most and its sound stays in order.
+    Closing(RunId, Vec<(u32, String)>),
     /// The answer failed when part of it had been heard.
     Broken(Cause),
 }
@@ -207,37 +217,46 @@ pub(super) struct Tail {
     pub playout: Playout,
     /// The turn waits for the client's function outputs.
     pub resumes: Option<TurnId>,
+    /// The call ends when it has been heard.
+    pub leaves: Option<Leaving>,
+}
+
+/// The call is coming to its end: a goodbye is being heard.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    pub why: HangUp,
+    /// It ends by then, heard or not.
+    pub by: Timestamp,
 }
 
 /// A prompt in place of an answer.
 #[derive(Debug)]
 pub(super) struct Consolation {
-    pub prompt: String,
     pub text: String,
     pub item: ItemId,
     pub run: RunId,
     pub playout: Playout,
     pub opened: bool,
+    /// The caller may take the floor from it.
+    pub interruptible: bool,
     /// The answer that could not be given, if it was announced to the client.
     pub response: Option<(ResponseId, Usage)>,
     pub turn: Option<Turn>,
+    /// Why it could not be given, in words.
+    pub code: &'static str,
+    pub message: String,
     pub then: Afterwards,
 }
 
 /// What follows a prompt.
 #[derive(Debug)]
 pub(super) enum Afterwards {
-    /// The caller may speak; the response failed with this code and sentence.
-    Listen {
-        /// Stable code.
-        code: &'static str,
-        /// What happened.
-        message: String,
-    },
+    /// The caller may speak.
+    Listen,
     /// The answer is still waited for.
     Wait(Box<Answer>),
-    /// Hang up.
-    HangUp(HangUp),
+    /// Hang up once it has been heard.
+    HangUp(Leaving),
 }
 
 /// A unit that a call still has to give back.
@@ -252,12 +271,21 @@ pub(super) struct Owed {
     pub cancelled: Option<Cancelled>,
 }
 
+/// A tool that was started for an answer which lost the floor: its outcome is recorded and speaks for nobody.
+#[derive(Debug)]
+pub(super) struct Orphan {
+    pub call: ToolCall,
+    pub tool: ToolId,
+}
+
 /// An answer in text beside the conversation (`conversation: "none"`).
 #[derive(Debug)]
 pub(super) struct Side {
     pub item: ItemId,
     pub model: Model,
     pub text: String,
+    /// Functions of the client that the model asked for.
+    pub calls: Vec<ToolCall>,
     pub opened: bool,
     pub request: ResponseRequest,
 }
@@ -274,13 +302,29 @@ impl Floor {
         }
     }
 
+    /// The call ends behind what is heard now.
+    pub fn leaving(&self) -> Option<Leaving> {
+        match self {
+            Floor::FallingBack(prompt) => match &prompt.then {
+                Afterwards::HangUp(leaving) => Some(*leaving),
+                Afterwards::Listen | Afterwards::Wait(_) => None,
+            },
+            Floor::PlayingOut(tail) => tail.leaves,
+            Floor::Ringing
+            | Floor::Listening { .. }
+            | Floor::Thinking(_)
+            | Floor::Speaking(_)
+            | Floor::Ended { .. } => None,
+        }
+    }
+
     /// The answer in the making, if there is one.
     pub fn answer(&mut self) -> Option<&mut Answer> {
         match self {
             Floor::Thinking(answer) | Floor::Speaking(answer) => Some(answer),
             Floor::FallingBack(prompt) => match &mut prompt.then {
                 Afterwards::Wait(answer) => Some(answer),
-                Afterwards::Listen { .. } | Afterwards::HangUp(_) => None,
+                Afterwards::Listen | Afterwards::HangUp(_) => None,
             },
             Floor::Ringing
             | Floor::Listening { .. }
@@ -316,13 +360,11 @@ impl Floor {
 }
 
 impl Ear {
-    /// The utterance being heard or judged, if there is one.
+    /// The utterance being heard, if there is one.
     pub fn utterance(&mut self) -> Option<&mut Utterance> {
         match self {
             Ear::Quiet => None,
-            Ear::Suspect(utterance) | Ear::Hearing(utterance) | Ear::Settling { utterance, .. } => {
-                Some(utterance)
-            }
+            Ear::Suspect(utterance) | Ear::Hearing(utterance) => Some(utterance),
         }
     }
 
@@ -332,7 +374,15 @@ impl Ear {
             Ear::Quiet => "quiet",
             Ear::Suspect(_) => "suspect",
             Ear::Hearing(_) => "hearing",
-            Ear::Settling { .. } => "settling",
         }
+    }
+}
+
+impl Settling {
+    /// Nothing is known of its words yet.
+    pub fn is_open(&self) -> bool {
+        let words = self.utterance.pause.as_ref().and_then(|pause| pause.words.as_ref());
+        words.is_none()
+            && matches!(self.utterance.recognition, Recognition::Open(_) | Recognition::Waiting(_))
     }
 }

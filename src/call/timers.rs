@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::state::{Answer, Ear, Floor, Model, Voice};
-use super::{AUDIO_GAP, Call, Timer};
-use crate::admission::Admit;
+use super::state::{Answer, Ear, Floor, Model, ToolState, ToolUse, Voice};
+use super::{AUDIO_GAP, Call, TOOL_QUIET_MAX, Timer, UTTERANCE_MAX};
+use crate::admission::{Admit, mutant};
 use crate::leg::{HangUp, TurnDetection};
 use crate::time::{Timestamp, ms};
 
@@ -15,8 +15,14 @@ const GAP_STEP: Duration = ms(100);
 
 impl Answer {
     /// It waits at a gate.
-    fn is_queued(&self) -> bool {
+    pub fn is_queued(&self) -> bool {
         matches!(self.model, Model::Waiting(_)) || matches!(self.voice, Voice::Waiting(..))
+    }
+
+    /// Its tools run, and only for them it does not go on.
+    fn runs_tools(&self) -> bool {
+        let running = |call: &ToolUse| matches!(call.state, ToolState::Running(_));
+        matches!(self.model, Model::Done(_)) && self.calls.iter().any(running)
     }
 }
 
@@ -26,7 +32,10 @@ impl Call {
         if let Floor::Ended { .. } = self.floor {
             return None;
         }
-        let mut next = (self.began + self.profile.call_max, Timer::CallMax);
+        let mut next = match self.floor.leaving() {
+            Some(leaving) => (leaving.by, Timer::Goodbye),
+            None => (self.began + self.profile.call_max, Timer::CallMax),
+        };
         let mut consider = |due: Option<Timestamp>, timer: Timer| {
             if let Some(due) = due.filter(|due| *due < next.0) {
                 next = (due, timer);
@@ -44,9 +53,13 @@ impl Call {
                 consider(paused.then_some(resume), Timer::Resume);
                 consider(Some(self.last_sound + AUDIO_GAP), Timer::AudioGap);
             }
-            Ear::Hearing(_) => consider(Some(self.last_sound + AUDIO_GAP), Timer::AudioGap),
-            Ear::Settling { by, .. } => consider(Some(*by), Timer::FinalWords),
+            Ear::Hearing(utterance) => {
+                consider(Some(utterance.began + UTTERANCE_MAX), Timer::UtteranceMax);
+                consider(Some(self.last_sound + AUDIO_GAP), Timer::AudioGap);
+            }
         }
+        let open = self.settling.iter().filter(|settling| settling.is_open());
+        consider(open.map(|settling| settling.by).min(), Timer::FinalWords);
         consider(self.idle_due(), Timer::Idle);
         Some(next)
     }
@@ -76,12 +89,11 @@ impl Call {
         }
     }
 
+    /// When the caller has heard nothing for as long as they may while an answer is made.
     fn budget_due(&self) -> Option<Timestamp> {
         match &self.floor {
-            Floor::Thinking(answer) if !self.caller_speaks() => {
-                // A turn that waits is told so just before its wait would run out.
-                let before = if answer.is_queued() { WAIT_TOLD_BEFORE } else { Duration::ZERO };
-                answer.turn.audible_by.map(|by| by - before)
+            Floor::Thinking(answer) | Floor::Speaking(answer) if !self.caller_speaks() => {
+                self.quiet_until(answer)
             }
             Floor::Ringing
             | Floor::Listening { .. }
@@ -93,21 +105,41 @@ impl Call {
         }
     }
 
+    fn quiet_until(&self, answer: &Answer) -> Option<Timestamp> {
+        let first = answer.turn.audible_by.filter(|_| !mutant::is("budget_ignored"))?;
+        if answer.playout.has_waiting() || answer.playout.all_sent() {
+            return None;
+        }
+        let most = if answer.runs_tools() { TOOL_QUIET_MAX } else { self.quiet_max() };
+        // Once something was audible, the silence behind it counts.
+        let by = if answer.turn.heard { first.max(self.plays_until + most) } else { first };
+        match (answer.is_queued(), answer.told_to_wait) {
+            (false, _) => Some(by),
+            // A turn that waits is told so just before its wait would run out; once.
+            (true, false) => Some(by - WAIT_TOLD_BEFORE),
+            (true, true) => None,
+        }
+    }
+
     fn partial_due(&self) -> Option<Timestamp> {
         match &self.ear {
-            Ear::Suspect(utterance) if self.profile.partials => Some(utterance.partial_due),
-            Ear::Quiet | Ear::Suspect(_) | Ear::Hearing(_) | Ear::Settling { .. } => None,
+            // Once the caller pauses the last words have been asked for.
+            Ear::Suspect(utterance) if self.profile.partials && utterance.pause.is_none() => {
+                Some(utterance.partial_due)
+            }
+            Ear::Quiet | Ear::Suspect(_) | Ear::Hearing(_) => None,
         }
     }
 
     fn idle_due(&self) -> Option<Timestamp> {
         let TurnDetection::Server(turns) = self.settings.turn_detection else { return None };
-        match (&self.floor, &self.ear) {
-            (Floor::Listening { resumes: None }, Ear::Quiet) => {
-                turns.idle.map(|idle| self.last_activity + idle)
-            }
-            _ => None,
-        }
+        // Never while work is in flight (B26), and never while somebody says something.
+        let at_rest =
+            matches!((&self.floor, &self.ear), (Floor::Listening { resumes: None }, Ear::Quiet))
+                && self.settling.is_empty()
+                && self.orphans.is_empty()
+                && self.sides.is_empty();
+        turns.idle.filter(|_| at_rest).map(|idle| self.last_activity + idle)
     }
 
     pub(super) fn on_timeout(&mut self, now: Timestamp, admit: &mut dyn Admit) {
@@ -122,11 +154,13 @@ impl Call {
                 Timer::PlayedOut => self.on_played_out(now, admit),
                 Timer::TurnBudget => self.on_budget(now, admit),
                 Timer::Partial => self.on_partial_due(now),
-                Timer::Resume => self.reject_barge_in(now, admit),
+                Timer::Resume => self.judge_suspect(now, admit, true),
                 Timer::AudioGap => self.on_audio_gap(now, admit),
                 Timer::FinalWords => self.on_words_overdue(now, admit),
+                Timer::UtteranceMax => self.on_utterance_max(now, admit),
                 Timer::Idle => self.on_idle(now, admit),
-                Timer::CallMax => self.end(now, admit, HangUp::TooLong),
+                Timer::CallMax => self.leave(now, admit, HangUp::TooLong),
+                Timer::Goodbye => self.on_goodbye_max(now, admit),
             }
         }
     }
@@ -137,6 +171,13 @@ impl Call {
         // The next step is due one step from now, not a whole gap.
         self.last_sound = now + GAP_STEP - AUDIO_GAP;
         self.on_speech(now, admit, 0.0, gap);
+    }
+
+    /// The goodbye had its time, heard or not.
+    fn on_goodbye_max(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        if let Some(leaving) = self.floor.leaving() {
+            self.end(now, admit, leaving.why);
+        }
     }
 
     fn on_idle(&mut self, now: Timestamp, admit: &mut dyn Admit) {

@@ -2,10 +2,11 @@
 //! invented.
 
 use super::fallback::Cause;
-use super::state::{Answer, Floor, ToolState, ToolUse};
-use super::{Action, Call, TOOL_FAN_OUT_MAX, TOOL_ROUNDS_MAX};
-use crate::admission::{Admit, Answer as Verdict, Lease, OfferId};
+use super::state::{Answer, Orphan, ToolState, ToolUse};
+use super::{Action, Call, TOOL_CALLS_MAX, TOOL_FAN_OUT_MAX, TOOL_ROUNDS_MAX};
+use crate::admission::{Admit, Answer as Verdict, Lease, OfferId, mutant};
 use crate::dialogue::{Effect, Item, ItemBody, ItemStatus, ToolCall, ToolOutcome, ToolRuns};
+use crate::evidence::{Evidence, Unknown};
 use crate::fault::Fault;
 use crate::id::{ItemId, RunId, Stage, ToolId};
 use crate::leg::ToCaller;
@@ -22,51 +23,47 @@ impl Answer {
 
 impl Call {
     pub(super) fn on_wanted(&mut self, run: RunId, call: ToolCall) {
-        if self.is_side_run(run) {
+        if self.side_wanted(run, &call) {
             return;
         }
         let Some(answer) = self.floor.answer().filter(|answer| answer.model.is_run(run)) else {
+            if mutant::is("tool_started_after_fence") {
+                self.use_tool(None, ToolId(0), Effect::MustFinish, &call);
+            }
             return self.late(run, "model");
         };
-        answer.calls.push(ToolUse { call, state: ToolState::Wanted });
+        if answer.calls.len() < TOOL_CALLS_MAX {
+            answer.calls.push(ToolUse { call, state: ToolState::Wanted });
+        }
     }
 
     /// The model has stopped writing: its tool calls begin. True when the answer waits for some of
     /// them.
     pub(super) fn start_tools(&mut self, now: Timestamp, admit: &mut dyn Admit) -> bool {
         let Some(answer) = self.floor.answer() else { return false };
-        let wanted = answer.calls.len();
+        let calls: Vec<ToolCall> = answer.calls.iter().map(|use_| use_.call.clone()).collect();
         let specs = answer.request.tools.clone().unwrap_or_else(|| self.settings.tools.clone());
-        for at in 0..wanted {
-            let Some(answer) = self.floor.answer() else { return false };
-            let call = answer.calls[at].call.clone();
+        for (at, call) in calls.iter().enumerate() {
             let runs = specs.iter().find(|spec| spec.name == call.name).map(|spec| spec.runs);
             let state = match runs {
-                _ if at >= TOOL_FAN_OUT_MAX => {
-                    self.record_call(&call);
-                    self.record_output(
-                        &call.call_id,
-                        "{\"error\":\"too many tools at once\"}".into(),
-                    )
-                }
-                None => {
-                    self.record_call(&call);
-                    self.record_output(
-                        &call.call_id,
-                        "{\"error\":\"there is no such tool\"}".into(),
-                    )
-                }
+                _ if at >= TOOL_FAN_OUT_MAX => self.refuse_tool(call, "too many tools at once"),
+                None => self.refuse_tool(call, "there is no such tool"),
                 Some(ToolRuns::AtClient) => ToolState::AtClient,
                 Some(ToolRuns::Here { tool, effect }) => {
-                    self.record_call(&call);
-                    self.start_tool(now, admit, tool, effect, &call)
+                    self.record_call(call);
+                    self.start_tool(now, admit, tool, effect, call)
                 }
             };
             if let Some(answer) = self.floor.answer() {
                 answer.calls[at].state = state;
             }
         }
-        wanted > 0 && self.after_tools(now, admit)
+        !calls.is_empty() && self.after_tools(now, admit)
+    }
+
+    fn refuse_tool(&mut self, call: &ToolCall, why: &str) -> ToolState {
+        self.record_call(call);
+        self.record_output(&call.call_id, error_json(why))
     }
 
     fn start_tool(
@@ -80,10 +77,13 @@ impl Call {
         let Some(turn) = self.floor.answer().map(|answer| answer.turn) else {
             return ToolState::Returned;
         };
+        if let Some(run) = self.still_running(tool, call) {
+            return ToolState::Running(run);
+        }
         let stage = Stage::Tool(tool);
         match self.offer(now, admit, stage, turn.born, Some(turn)) {
             Verdict::Admitted(lease) => {
-                ToolState::Running(self.use_tool(lease, tool, effect, call))
+                ToolState::Running(self.use_tool(Some(lease), tool, effect, call))
             }
             Verdict::Queued(ticket) => ToolState::Waiting(ticket),
             Verdict::Refused(refusal) => {
@@ -94,9 +94,23 @@ impl Call {
         }
     }
 
-    fn use_tool(&mut self, lease: Lease, tool: ToolId, effect: Effect, call: &ToolCall) -> RunId {
+    /// The very same thing was begun for words that were merged into this turn, and still runs: it is not
+    /// done twice (B38, B42).
+    fn still_running(&self, tool: ToolId, call: &ToolCall) -> Option<RunId> {
+        let same = |orphan: &Orphan| orphan.tool == tool && orphan.call.arguments == call.arguments;
+        let running = |run: &RunId| self.owed.get(run).is_some_and(|owed| owed.cancelled.is_none());
+        self.orphans.iter().find(|(run, orphan)| same(orphan) && running(run)).map(|(run, _)| *run)
+    }
+
+    fn use_tool(
+        &mut self,
+        lease: Option<Lease>,
+        tool: ToolId,
+        effect: Effect,
+        call: &ToolCall,
+    ) -> RunId {
         let turn = self.floor.answer().map(|answer| answer.turn.id);
-        let run = self.owe(Stage::Tool(tool), Some(lease), turn);
+        let run = self.owe(Stage::Tool(tool), lease, turn);
         if let Some(owed) = self.owed.get_mut(&run) {
             owed.effect = Some(effect);
         }
@@ -123,7 +137,7 @@ impl Call {
             ToolRuns::Here { tool: own, effect } if own == tool => Some(effect),
             ToolRuns::Here { .. } | ToolRuns::AtClient => None,
         });
-        let run = self.use_tool(lease, tool, effect.unwrap_or(Effect::MustFinish), &call);
+        let run = self.use_tool(Some(lease), tool, effect.unwrap_or(Effect::MustFinish), &call);
         if let Some(answer) = self.floor.answer() {
             answer.calls[at].state = ToolState::Running(run);
         }
@@ -162,6 +176,9 @@ impl Call {
             Some((at, answer.calls[at].call.call_id.clone()))
         });
         let Some((at, call_id)) = found else { return self.late_tool(run, &outcome) };
+        if let Some(orphan) = self.orphans.remove(&run) {
+            let _ = self.record_output(&orphan.call.call_id, output_of(&outcome));
+        }
         let state = self.record_output(&call_id, output_of(&outcome));
         if let Some(answer) = self.floor.answer() {
             answer.calls[at].state = state;
@@ -173,39 +190,44 @@ impl Call {
     /// for nobody.
     fn late_tool(&mut self, run: RunId, outcome: &ToolOutcome) {
         self.late(run, "tool");
-        if let Some(call_id) = self.orphans.remove(&run) {
-            let _ = self.record_output(&call_id, output_of(outcome));
+        if let Some(orphan) = self.orphans.remove(&run) {
+            let _ = self.record_output(&orphan.call.call_id, output_of(outcome));
         }
     }
 
-    /// A tool's run ended without an outcome: nobody can say whether it took effect.
+    /// A tool's run ended without an outcome. What changes the world and had started may have done so,
+    /// whatever went wrong.
     pub(super) fn tool_run_over(
         &mut self,
         now: Timestamp,
         admit: &mut dyn Admit,
         run: RunId,
+        effect: Effect,
+        proof: Result<Evidence, Unknown>,
         fault: Option<&Fault>,
     ) {
         let is_run = |use_: &ToolUse| matches!(use_.state, ToolState::Running(own) if own == run);
         let running = self.floor.answer().is_some_and(|answer| answer.calls.iter().any(is_run));
-        if running || self.orphans.contains_key(&run) {
-            let outcome = match fault {
-                Some(fault) => ToolOutcome::Failed(fault.to_string()),
-                None => ToolOutcome::Unknown,
-            };
-            self.on_tool_returned(now, admit, run, outcome);
+        if !running && !self.orphans.contains_key(&run) {
+            return;
         }
+        let harmless = effect == Effect::Read || proof == Ok(Evidence::NeverStarted);
+        let outcome = match fault {
+            Some(fault) if harmless => ToolOutcome::Failed(fault.to_string()),
+            Some(_) | None => ToolOutcome::Unknown,
+        };
+        self.on_tool_returned(now, admit, run, outcome);
     }
 
     /// Tool calls that were started and lose the floor: their outcomes are awaited without being
     /// spoken.
     pub(super) fn orphan_tools(&mut self) {
         let Some(answer) = self.floor.answer() else { return };
-        let started: Vec<(RunId, String)> = answer
+        let started: Vec<(RunId, ToolCall)> = answer
             .calls
             .iter()
             .filter_map(|use_| match use_.state {
-                ToolState::Running(run) => Some((run, use_.call.call_id.clone())),
+                ToolState::Running(run) => Some((run, use_.call.clone())),
                 ToolState::Wanted
                 | ToolState::Waiting(_)
                 | ToolState::Returned
@@ -218,7 +240,12 @@ impl Call {
             .filter(|use_| matches!(use_.state, ToolState::Waiting(_)))
             .map(|use_| use_.call.call_id.clone())
             .collect();
-        self.orphans.extend(started);
+        for (run, call) in started {
+            let Some(Stage::Tool(tool)) = self.owed.get(&run).map(|owed| owed.stage) else {
+                continue;
+            };
+            self.orphans.insert(run, Orphan { call, tool });
+        }
         for call_id in dropped {
             let _ = self.record_output(&call_id, error_json("not run: the caller took the floor"));
         }
@@ -243,13 +270,9 @@ impl Call {
         }
         answer.rounds += 1;
         answer.calls.clear();
-        let floor = std::mem::replace(&mut self.floor, Floor::Listening { resumes: None });
-        match floor {
-            Floor::Thinking(answer) | Floor::Speaking(answer) => {
-                self.ask_model(now, admit, *answer);
-            }
-            other => self.floor = other,
-        }
+        // The turn's clock stood still while its tools ran: their results are the next round's birth.
+        answer.turn.born = now;
+        self.ask_model(now, admit);
         true
     }
 

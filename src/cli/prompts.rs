@@ -273,8 +273,7 @@ async fn build(config: &Config) -> Result<Arc<dyn Tts>, String> {
 }
 
 /// Makes sure that callers of these languages can be told everything: renders what has no sound yet
-/// into
-/// `dir` and takes it. What was rendered before is taken as it is.
+/// into `dir` and takes it. What was rendered before is taken as it is.
 pub async fn complete(
     fallback: &mut Fallback,
     tts: Arc<dyn Tts>,

@@ -4,24 +4,17 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
-use tokio::sync::watch;
 
-use crate::admission::Closed;
-use crate::admission::limits::CloseMode;
 use crate::cli::check::environment;
 use crate::cli::prompts;
 use crate::config::{Config, Fallback, LogFormat};
-use crate::id::Stage;
 use crate::provider::models;
 use crate::provider::tts::{Tts, TtsOptions};
-use crate::runtime::clock::Clock;
-use crate::runtime::gates::Gates;
-use crate::runtime::http::{self, Site};
-use crate::runtime::prompts::PromptSounds;
+use crate::runtime::http;
 use crate::runtime::service::Service;
+use crate::runtime::serving::Serving;
 use crate::runtime::start;
 
 /// What `serve` is given.
@@ -75,26 +68,17 @@ pub async fn run(args: ServeArgs) -> ExitCode {
 
 async fn serve(config: Config, fallback: Fallback, listening: http::Listening) -> ExitCode {
     raise_descriptor_limit();
-    let clock = Clock::start();
-    let gates = Gates::new(clock, config.gates());
-    gates.close(Stage::Call, Closed::NotReady, CloseMode::FinishQueue);
-    tokio::spawn(gates.clone().keep_time());
     let window = config.drain.window;
-    let prompts = PromptSounds::new(fallback);
-    let service = Arc::new(Service::new(config, gates, clock, prompts, incarnation()));
-    let (stop, stopping) = watch::channel(false);
-    let address = listening.address;
-    let server = tokio::spawn(http::serve(listening, Site::new(service.clone()), stopping));
+    let serving = Serving::begin(config, fallback, listening);
+    let address = serving.address;
     tracing::info!("listening on http://{address}, loading the models");
-    if let Err(code) = load(&service).await {
+    if let Err(code) = load(&serving.service).await {
         return code;
     }
     println!("Ready. Talk to the agent at http://{address}/");
     wait_for_signal().await;
-    drain(&service, window).await;
-    // The server's task ends by itself once told; nobody else listens on this channel by then.
-    let _ = stop.send(true);
-    let _ = tokio::time::timeout(Duration::from_secs(2), server).await;
+    serving.drain(window, wait_for_signal()).await;
+    serving.stop().await;
     ExitCode::SUCCESS
 }
 
@@ -151,34 +135,6 @@ async fn prepare_prompts(service: &Service, tts: Option<Arc<dyn Tts>>) {
     }
 }
 
-/// Refuses new calls and lets the accepted ones end by themselves, until the window closes or a second
-/// signal comes.
-async fn drain(service: &Arc<Service>, window: Duration) {
-    service.set_draining(true);
-    service.gates.close(Stage::Call, Closed::Draining, CloseMode::EndQueue);
-    let live = service.registry.live_count();
-    if live > 0 {
-        tracing::info!("draining: {live} calls; a second signal ends them now");
-    }
-    let emptied = async {
-        while service.registry.live_count() > 0 {
-            service.registry.changed().await;
-        }
-    };
-    tokio::select! {
-        () = emptied => return,
-        () = tokio::time::sleep(window) => {}
-        () = wait_for_signal() => {}
-    }
-    service.end_calls();
-    let ended = async {
-        while service.registry.live_count() > 0 {
-            service.registry.changed().await;
-        }
-    };
-    let _ = tokio::time::timeout(Duration::from_secs(5), ended).await;
-}
-
 async fn wait_for_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
@@ -201,19 +157,13 @@ fn log_to_stderr(config: &Config) {
     };
 }
 
-/// A short random name: a new process never continues another's counters.
-fn incarnation() -> String {
-    const LETTERS: &[u8] = b"abcdefghijkmnpqrstuvwxyz23456789";
-    let random: [u8; 8] = rand::random();
-    random.iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect()
-}
-
 /// Every call is a socket: takes as many descriptors as this user may have.
 fn raise_descriptor_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both calls only read and write the struct they are given.
     unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && limit.rlim_cur < limit.rlim_max {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && limit.rlim_cur < limit.rlim_max
+        {
             limit.rlim_cur = limit.rlim_max;
             if libc::setrlimit(libc::RLIMIT_NOFILE, &limit) != 0 {
                 tracing::warn!("the limit of open files stays at its soft value");

@@ -17,9 +17,10 @@ use super::reader::nearest;
 use crate::audio::Pcm;
 use crate::call;
 use crate::fallback::{
-    Book, Cause, Claim, Climb, Facts, Ladder, Prompt, PromptId, Prompts, Rule, Rung, RungDraft,
-    lint,
+    Book, CallEnd, Cause, Claim, Climb, Facts, Ladder, Prompt, PromptId, Prompts, Rule, Rung,
+    RungDraft, lint,
 };
+use crate::leg::HangUp;
 
 const LADDER: &str = include_str!("../../fallback/ladder.toml");
 const BOOKS: [(&str, &str); 3] = [
@@ -198,18 +199,21 @@ impl Fallback {
 
 /// The call asks for what is said in its own words.
 impl call::Choose for Script {
-    fn choose(&self, cause: &call::Cause, language: &str) -> call::Said {
+    fn choose(&self, cause: &call::Cause, language: &str, retries: u32) -> call::Said {
         let cause = meant(cause);
-        let next = self.ladder.next(&cause, &Climb::default(), &Facts::of(&cause));
+        let facts = Facts::of(&cause).retried(retries);
+        let next = self.ladder.next(&cause, &Climb::default(), &facts);
         let locale = self.prompts.locale_for(language);
         // A ladder that was built has a prompt for every cause, in every locale that passed the
         // lint.
         let id = next.prompt.unwrap_or_else(|| PromptId::new("goodbye"));
-        let text = self.prompts.get(locale, &id).map(|prompt| prompt.text.clone());
+        let prompt = self.prompts.get(locale, &id);
         call::Said {
             rung: next.rung.label(),
             prompt: id.to_string(),
-            text: text.unwrap_or_default(),
+            text: prompt.map(|prompt| prompt.text.clone()).unwrap_or_default(),
+            ends_call: next.rung.ends_call(),
+            interruptible: prompt.is_none_or(|prompt| prompt.interruptible),
         }
     }
 }
@@ -223,6 +227,13 @@ fn meant(cause: &call::Cause) -> Cause {
         call::Cause::Failed(stage, fault) => Cause::Fault { stage: *stage, label: fault.label() },
         call::Cause::StillQueued(stage) => Cause::StillQueued { stage: *stage },
         call::Cause::BudgetSpent => Cause::BudgetSpent,
+        call::Cause::CallEnds(why) => Cause::CallEnds(match why {
+            HangUp::TooLong => CallEnd::TimeOver,
+            HangUp::Drained => CallEnd::Drained,
+            HangUp::CallerGone | HangUp::Goodbye | HangUp::Misbehaved | HangUp::Broken => {
+                CallEnd::Broken
+            }
+        }),
     }
 }
 

@@ -83,6 +83,10 @@ pub struct Realtime {
     pub message_max: u64,
     /// Fields that the protocol does not know are errors.
     pub strict: bool,
+    /// A peer that is quiet for this long is pinged.
+    pub ping: Duration,
+    /// A peer that is quiet for this long, pings unanswered, is lost.
+    pub dead_after: Duration,
 }
 
 /// `[models]`: where the embedded models lie.
@@ -215,7 +219,15 @@ impl Call {
 
 impl Realtime {
     pub(super) fn read(reader: &mut Reader<'_>) -> Realtime {
+        let ping = reader.ms("realtime.ping_ms", 20_000, 100..=600_000);
+        let dead_after = reader.ms("realtime.dead_after_ms", 60_000, 100..=3_600_000);
+        if dead_after < ping {
+            let problem = "a peer would be lost before it was pinged";
+            reader.refuse("realtime.dead_after_ms", problem, "write at least realtime.ping_ms");
+        }
         Realtime {
+            ping,
+            dead_after,
             message_max: reader.bytes("realtime.message_max", 4 << 20, 64 << 10..=21 << 20),
             strict: reader.flag("realtime.strict", false),
         }

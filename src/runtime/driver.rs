@@ -97,6 +97,7 @@ impl Driver {
         self.step(Event::Connected);
         let sleep = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(sleep);
+        let mut told_to_end = false;
         while !self.call.is_over() {
             let mut now = self.service.clock.now();
             if self.call.poll_timeout(now).is_some_and(|(due, _)| due <= now) {
@@ -107,7 +108,7 @@ impl Driver {
             let due = self.call.poll_timeout(now).map_or(now + ms(60_000), |(due, _)| due);
             let due = self.meter.opens_at(now).map_or(due, |opens| due.min(opens));
             sleep.as_mut().reset(self.service.clock.instant(due));
-            let lives = self.call.has_ended().is_none();
+            let lives = self.call.has_ended().is_none() && !told_to_end;
             let woken = std::future::poll_fn(|cx| self.poll_one(cx, now, sleep.as_mut()));
             let woken = tokio::select! {
                 biased;
@@ -121,7 +122,10 @@ impl Driver {
                 Woken::Event(event) => self.step(event),
                 Woken::Caller(said) => self.hear(said),
                 Woken::Timer => self.step(Event::Timeout),
-                Woken::Drain => self.step(Event::Drain),
+                Woken::Drain => {
+                    told_to_end = true;
+                    self.step(Event::Drain);
+                }
             }
         }
         self.goodbye().await;
@@ -267,6 +271,21 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Ends a call whose machine broke: truthfully, as far as its leg still works.
+    pub async fn break_off(&mut self) {
+        if self.leg_is_up && self.leg.send(ToCaller::HangUp { why: HangUp::Broken }).is_ok() {
+            self.goodbye().await;
+        }
+    }
+
+    /// Lets go of everything but what gates may still be sending.
+    pub fn leave(self) -> mpsc::Receiver<Wake> {
+        for started in self.runs.values() {
+            started.cancel.cancel();
+        }
+        self.control
     }
 
     /// The last words out, for a bounded time.

@@ -96,7 +96,8 @@ impl Driver {
         let (out, signals) = mpsc::channel(SIGNALS_MAX);
         let cancel = Cancel::new();
         let options = AsrOptions { language: self.profile.language.clone() };
-        let task = asr.run(options, input_out, out, cancel.clone());
+        let stop = cancel.clone();
+        let task = lazily(move || asr.run(options, input_out, out, stop));
         let watch = self.watch(run, Stage::Recognition, cancel.clone());
         tokio::spawn(watch.carry(task, signals, move |signal: AsrSignal| {
             let AsrSignal { seq, is_final, transcript } = signal;
@@ -140,7 +141,8 @@ impl Driver {
         let Some(llm) = llm else { return self.cannot_start(run, "language model") };
         let (out, signals) = mpsc::channel(SIGNALS_MAX);
         let cancel = Cancel::new();
-        let task = llm.run(request, out, cancel.clone());
+        let stop = cancel.clone();
+        let task = lazily(move || llm.run(request, out, stop));
         let watch = self.watch(run, Stage::Model, cancel.clone());
         tokio::spawn(watch.carry(task, signals, move |signal: ModelSignal| {
             vec![match signal {
@@ -159,7 +161,8 @@ impl Driver {
         let (out, signals) = mpsc::channel(SIGNALS_MAX);
         let cancel = Cancel::new();
         let options = TtsOptions { voice, language: self.profile.language.clone(), speed };
-        let task = tts.run(options, input_out, out, cancel.clone());
+        let stop = cancel.clone();
+        let task = lazily(move || tts.run(options, input_out, out, stop));
         let watch = self.watch(run, Stage::Synthesis, cancel.clone());
         let mut converter = Converter::to(self.call.settings().out_rate_hz);
         tokio::spawn(watch.carry(task, signals, move |signal: TtsSignal| {
@@ -190,8 +193,9 @@ impl Driver {
         let tool_impl: Arc<dyn Tool> = tool_impl;
         let (out, signals) = mpsc::channel::<ToolOutcome>(1);
         let cancel = Cancel::new();
-        let running = tool_impl.run(arguments, key, cancel.clone());
+        let stop = cancel.clone();
         let task: Run = Box::pin(async move {
+            let running = tool_impl.run(arguments, key, stop);
             let (outcome, ended): (ToolOutcome, Ended) = running.await;
             // The receiver is read until this run has ended.
             let _ = out.send(outcome).await;
@@ -229,6 +233,11 @@ impl Driver {
             started.cancel.cancel();
         }
     }
+}
+
+/// A run that is made where it runs: what goes wrong in making it is the provider's fault as well.
+fn lazily(make: impl FnOnce() -> Run + Send + 'static) -> Run {
+    Box::pin(async move { make().await })
 }
 
 /// Brings a synthesiser's sound to the leg's rate.

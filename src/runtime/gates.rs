@@ -26,6 +26,9 @@ pub type Control = mpsc::Sender<Wake>;
 /// What one call can wait for at once, with room to spare.
 pub const WAITS_MAX: usize = 32;
 
+/// How long a grant may take from its gate to whom it is for.
+const CROSSING_MAX: Duration = Duration::from_secs(1);
+
 /// All gates of a process.
 #[derive(Clone)]
 pub struct Gates {
@@ -113,6 +116,16 @@ impl Gates {
         let stage = lease.stage;
         let release = Release::Completed(Evidence::NeverStarted);
         self.change(stage, |cell, wakes| cell.gate.settle(now, lease, release, wakes));
+    }
+
+    /// Grants that were on their way to somebody who is gone go back unused. Every sender but those of
+    /// grants that are being delivered has to be gone.
+    pub async fn settle_crossed(&self, mut wakes: mpsc::Receiver<Wake>) {
+        while let Ok(Some(wake)) = tokio::time::timeout(CROSSING_MAX, wakes.recv()).await {
+            if let Wake::Granted { lease, .. } = wake {
+                self.settle_unused(lease);
+            }
+        }
     }
 
     /// Gives a lease back.

@@ -175,6 +175,11 @@ fn decisions(page: &mut String, service: &Service, stages: &[(Stage, String)]) {
                 let _ = decision(page, gate, &format!("ended_{label}"), total.ended_as(terminal));
             }
             let _ = decision(page, gate, "offered", total.offered);
+            let _ = decision(page, gate, "admitted", total.ever_admitted);
+            let _ = decision(page, gate, "queued", total.ever_queued);
+            let would_shed = total.would_refuse.iter().sum();
+            let _ = decision(page, gate, "observe_would_shed", would_shed);
+            let _ = decision(page, gate, "observe_would_queue", total.would_queue);
             for cause in Unknown::ALL {
                 let count = ledger.unknown_for(cause);
                 let _ = writeln!(

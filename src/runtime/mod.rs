@@ -12,6 +12,7 @@ pub mod prompts;
 pub mod record;
 mod runs;
 pub mod service;
+pub mod serving;
 mod sound;
 pub mod start;
 pub mod variables;

@@ -14,8 +14,11 @@ use crate::fallback::PromptId;
 pub struct PromptSounds {
     fallback: RwLock<Fallback>,
     /// Sounds brought to a leg's rate, by prompt, language and rate: as many as there are prompts.
-    converted: Mutex<HashMap<(String, String, u32), Arc<Vec<i16>>>>,
+    converted: Mutex<HashMap<Rendering, Arc<Vec<i16>>>>,
 }
+
+/// Prompt, language, rate.
+type Rendering = (String, String, u32);
 
 impl PromptSounds {
     /// Everything that may have to be said.

@@ -207,7 +207,11 @@ impl Service {
         let profile = Arc::new(profile);
         let mut driver = Driver::new(self.clone(), identity, profile, settings, leg, record);
         let ran = AssertUnwindSafe(driver.run()).catch_unwind().await;
-        drop(driver);
+        if ran.is_err() {
+            // The machine is in an unknown state; the leg is only told goodbye.
+            let _ = AssertUnwindSafe(driver.break_off()).catch_unwind().await;
+        }
+        self.gates.settle_crossed(driver.leave()).await;
         for owner in owners {
             self.gates.forget(owner);
         }

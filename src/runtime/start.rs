@@ -21,7 +21,8 @@ pub fn needs_models(config: &Config) -> bool {
     config.vad.provider == "silero"
         || config.asr.provider == "moonshine"
         || config.tts.provider == "piper"
-        || config.turn.end == config::TurnEnd::SmartTurn && config.vad.provider != provider::ear::OFF
+        || config.turn.end == config::TurnEnd::SmartTurn
+            && config.vad.provider != provider::ear::OFF
 }
 
 /// Builds every provider; blocks (models load). Each that cannot be had is said with what then does
@@ -113,5 +114,8 @@ pub fn open(service: &Service, backends: Backends) {
         service.gates.close(Stage::Synthesis, Closed::NotReady, CloseMode::EndQueue);
     }
     service.set_backends(backends);
-    service.gates.open(Stage::Call);
+    match service.is_draining() {
+        true => service.gates.close(Stage::Call, Closed::Draining, CloseMode::EndQueue),
+        false => service.gates.open(Stage::Call),
+    }
 }

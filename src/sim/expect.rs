@@ -19,11 +19,21 @@ pub struct HeardCheck {
 }
 
 /// Says what is not as expected; empty when all is well.
-pub fn check(expect: &[Expect], facts: &[Fact], heard: &[HeardCheck]) -> Vec<String> {
-    expect.iter().filter_map(|one| failed(one, facts, heard)).collect()
+pub fn check(
+    expect: &[Expect],
+    facts: &[Fact],
+    heard: &[HeardCheck],
+    asked: &[Vec<String>],
+) -> Vec<String> {
+    expect.iter().filter_map(|one| failed(one, facts, heard, asked)).collect()
 }
 
-fn failed(expect: &Expect, facts: &[Fact], heard: &[HeardCheck]) -> Option<String> {
+fn failed(
+    expect: &Expect,
+    facts: &[Fact],
+    heard: &[HeardCheck],
+    asked: &[Vec<String>],
+) -> Option<String> {
     match expect {
         Expect::Order(order) => out_of_order(order, facts),
         Expect::Never { fact, after } => {
@@ -55,6 +65,18 @@ fn failed(expect: &Expect, facts: &[Fact], heard: &[HeardCheck]) -> Option<Strin
             Some("history_ends_with: no answer was interrupted and followed by a request".into())
         }
         Expect::HistoryEndsWithHeard => heard.iter().find_map(not_as_heard),
+        Expect::Asked { nth, has, lacks } => {
+            let Some(request) = nth.checked_sub(1).and_then(|at| asked.get(at)) else {
+                return Some(format!("asked: there were {} requests, not {nth}", asked.len()));
+            };
+            let mut lines = request.iter();
+            let missing = has.iter().find(|line| !lines.any(|had| had == *line));
+            let wrong = lacks.iter().find(|w| request.iter().any(|had| had.contains(w.as_str())));
+            let shown = request.join(" | ");
+            missing
+                .map(|line| format!("asked: request {nth} lacks \"{line}\": {shown}"))
+                .or(wrong.map(|w| format!("asked: request {nth} has \"{w}\": {shown}")))
+        }
     }
 }
 

@@ -119,8 +119,9 @@ fn told(at: Timestamp, what: &ToCaller) -> Option<Fact> {
         ToCaller::SpeechStarted { .. } => plain("speech.started"),
         ToCaller::SpeechStopped { .. } => plain("speech.stopped"),
         ToCaller::Transcribed { .. } => plain("transcribed"),
-        ToCaller::Turn { turn, state, .. } => {
-            Fact::new(at, format!("turn.{state}"), vec![("", turn.0.to_string())])
+        ToCaller::Turn { turn, state, generation } => {
+            let details = vec![("", turn.0.to_string()), ("generation", generation.to_string())];
+            Fact::new(at, format!("turn.{state}"), details)
         }
         ToCaller::ResponseEnded { end, .. } => {
             Fact::new(at, "response.ended", vec![("", ended(end).to_owned())])
@@ -137,6 +138,21 @@ fn told(at: Timestamp, what: &ToCaller) -> Option<Fact> {
         ToCaller::Fallback { rung, outcome, .. } => {
             let outcome = ("outcome", (*outcome).to_owned());
             Fact::new(at, "fallback", vec![("", (*rung).to_owned()), outcome])
+        }
+        ToCaller::Rejected { code, .. } => {
+            Fact::new(at, "rejected", vec![("", (*code).to_owned())])
+        }
+        ToCaller::TranscriptionFailed { code, .. } => {
+            Fact::new(at, "transcription.failed", vec![("", (*code).to_owned())])
+        }
+        ToCaller::FunctionCalled { call, .. } => {
+            Fact::new(at, "client.runs", vec![("", call.name.clone())])
+        }
+        ToCaller::IdleTimeout { .. } => plain("idle"),
+        ToCaller::Truncated { .. } => plain("truncated"),
+        ToCaller::MessageEnded { completed, .. } => {
+            let how = if *completed { "whole" } else { "cut" };
+            Fact::new(at, "message.ended", vec![("", how.to_owned())])
         }
         ToCaller::HangUp { why } => Fact::new(at, "hang_up", vec![("", why.label().to_owned())]),
         _ => return None,

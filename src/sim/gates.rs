@@ -17,13 +17,15 @@ use crate::time::Timestamp;
 pub(super) struct SimGates {
     pub gates: BTreeMap<Stage, Gate>,
     pub wakes: Vec<Wake>,
+    /// Leases that were settled a second time: none may be.
+    pub settled_twice: u32,
     next_offer: u64,
 }
 
 impl SimGates {
     pub fn new(limits: impl IntoIterator<Item = (Stage, Limits)>) -> SimGates {
         let gates = limits.into_iter().map(|(stage, limits)| (stage, Gate::new(stage, limits)));
-        SimGates { gates: gates.collect(), wakes: Vec::new(), next_offer: 0 }
+        SimGates { gates: gates.collect(), wakes: Vec::new(), settled_twice: 0, next_offer: 0 }
     }
 
     /// What waits too long ends.
@@ -41,6 +43,9 @@ impl SimGates {
 
     /// What is wrong with the books right now (invariants 2 to 4).
     pub fn audit(&self) -> Option<String> {
+        if self.settled_twice > 0 {
+            return Some("a lease was settled twice".into());
+        }
         self.gates.iter().find_map(|(stage, gate)| {
             if !gate.ledger().balances() {
                 return Some(format!("the ledger of {stage} does not balance"));
@@ -95,10 +100,12 @@ impl Admit for SimGates {
     }
 
     fn settle(&mut self, now: Timestamp, lease: Lease, release: Release) -> Settled {
-        match self.gates.get_mut(&lease.stage) {
+        let settled = match self.gates.get_mut(&lease.stage) {
             Some(gate) => gate.settle(now, lease, release, &mut self.wakes),
             None => Settled::AlreadyReleased,
-        }
+        };
+        self.settled_twice += u32::from(settled == Settled::AlreadyReleased);
+        settled
     }
 
     fn rotate(&mut self, now: Timestamp, owner: OwnerId, generation: Generation, why: Cancelled) {

@@ -14,6 +14,8 @@ pub struct Script {
     pub about: String,
     /// What the caller does.
     pub caller: Vec<Deed>,
+    /// The session's settings at its start.
+    pub session: Session,
     /// What is done to the gates from outside.
     pub gates: Vec<Held>,
     /// What must be true.
@@ -49,7 +51,7 @@ pub enum When {
     },
 }
 
-/// What the caller does.
+/// What the caller does, or the client, or the server's operator.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// Speaks.
@@ -58,15 +60,76 @@ pub enum What {
         words: String,
         /// How long it takes.
         span: Duration,
+        /// The sound stops coming at its end (a muted microphone) until the caller speaks again.
+        mutes: bool,
     },
     /// Makes a noise that the detector takes for speech.
     Noise(Duration),
     /// Hangs up.
     HangsUp,
+    /// Presses a key.
+    Presses(char),
     /// Cancels the answer, as a protocol client.
     Cancels,
     /// Asks for an answer, as a protocol client.
-    Responds,
+    Responds {
+        /// Beside the conversation, in text.
+        beside: bool,
+    },
+    /// Writes an item, as a protocol client.
+    Writes(String),
+    /// Gives the output of the function that the client was asked to run last.
+    Outputs(String),
+    /// Says that this much of the agent's last item was heard, and that no more will be.
+    Truncates(Duration),
+    /// Says that the sound so far is one utterance.
+    Commits,
+    /// Forgets the sound that was not committed.
+    Clears,
+    /// Changes the session's settings.
+    Configures(Session),
+    /// The server drains and its window closes.
+    Drains,
+}
+
+/// A session's settings, where they differ from what the configuration says.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Session {
+    /// The client decides what an utterance is.
+    pub manual: Option<bool>,
+    /// The caller's speech stops a running answer.
+    pub interrupt_response: Option<bool>,
+    /// Turns are answered by themselves.
+    pub create_response: Option<bool>,
+    /// After so many milliseconds of silence the silence is a turn.
+    pub idle_ms: Option<u64>,
+    /// Answers are written.
+    pub text: Option<bool>,
+    /// Names of functions that the client runs.
+    #[serde(default)]
+    pub client_tools: Vec<String>,
+}
+
+impl What {
+    /// The name of its fact: `caller.<name>`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            What::Says { .. } => "speech",
+            What::Noise(_) => "noise",
+            What::HangsUp => "hangs_up",
+            What::Presses(_) => "presses",
+            What::Cancels => "cancels",
+            What::Responds { .. } => "responds",
+            What::Writes(_) => "writes",
+            What::Outputs(_) => "outputs",
+            What::Truncates(_) => "truncates",
+            What::Commits => "commits",
+            What::Clears => "clears",
+            What::Configures(_) => "configures",
+            What::Drains => "drains",
+        }
+    }
 }
 
 /// Units held by somebody else.
@@ -114,6 +177,15 @@ pub enum Expect {
     },
     /// The next request's history ends with what was heard, no word more.
     HistoryEndsWithHeard,
+    /// The n-th request to the model has, or has not, these words in its history.
+    Asked {
+        /// Which request, from 1.
+        nth: usize,
+        /// Lines that have to be there, in this order: `user: …`, `agent: …`, `called …`, `returned …`.
+        has: Vec<String>,
+        /// Words that may be nowhere in it.
+        lacks: Vec<String>,
+    },
 }
 
 /// Why a fixture cannot be run: where, which key, what would be right.
@@ -133,7 +205,10 @@ pub struct ScriptError {
 /// Words a second that a caller says.
 pub(super) const WORDS_PER_S: f64 = 2.5;
 /// Keys of a fixture that are not the configuration's.
-const OWN_KEYS: [&str; 5] = ["about", "caller", "gate", "expect", "ends_by"];
+const OWN_KEYS: [&str; 6] = ["about", "caller", "gate", "expect", "ends_by", "session"];
+/// What a deed can be.
+const DEEDS: &str = "one of says, noise, hangs_up, presses, cancels, responds, writes, outputs, \
+                     truncates, commits, clears, configures, drains";
 /// Where the script language is told.
 const GUIDE: &str = "see docs/guide.md, \"Fixtures\"";
 
@@ -143,16 +218,31 @@ struct RawDeed {
     at: Option<String>,
     after: Option<String>,
     nth: Option<u32>,
-    says: Option<String>,
     #[serde(rename = "for")]
     span: Option<String>,
+    #[serde(default)]
+    mutes: bool,
+    says: Option<String>,
     noise: Option<String>,
-    #[serde(default)]
-    hangs_up: bool,
-    #[serde(default)]
-    cancels: bool,
-    #[serde(default)]
-    responds: bool,
+    hangs_up: Option<bool>,
+    presses: Option<char>,
+    cancels: Option<bool>,
+    responds: Option<RawResponds>,
+    writes: Option<String>,
+    outputs: Option<String>,
+    truncates: Option<String>,
+    commits: Option<bool>,
+    clears: Option<bool>,
+    configures: Option<Session>,
+    drains: Option<bool>,
+}
+
+/// `responds = true` or `responds = "beside"`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RawResponds {
+    Yes(bool),
+    How(String),
 }
 
 #[derive(Deserialize)]
@@ -173,6 +263,17 @@ struct RawExpect {
     count: Option<RawCount>,
     within: Option<RawWithin>,
     history_ends_with: Option<String>,
+    asked: Option<RawAsked>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawAsked {
+    nth: usize,
+    #[serde(default)]
+    has: Vec<String>,
+    #[serde(default)]
+    lacks: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -218,9 +319,19 @@ impl Script {
             Some(text) => reading.span("ends_by", text)?,
             None => Duration::from_secs(60),
         };
+        let session = match own.get("session") {
+            Some(value) => value
+                .clone()
+                .try_into()
+                .map_err(|e: toml::de::Error| reading.wrong("session", e.message(), GUIDE))?,
+            None => Session::default(),
+        };
+        let caller = reading.list(&own, "caller", Reading::deed)?;
+        reading.possible(&caller, ends_by)?;
         Ok(Script {
             about,
-            caller: reading.list(&own, "caller", Reading::deed)?,
+            caller,
+            session,
             gates: reading.list(&own, "gate", Reading::held)?,
             expect: reading.list(&own, "expect", Reading::expect)?,
             config: reading.config(table)?,
@@ -288,25 +399,92 @@ impl Reading<'_> {
             }
             (None, None) => return Err(self.wrong(key, "it has no time", "at or after")),
         };
-        let what = match (&raw.says, &raw.noise) {
-            (Some(words), None) => {
-                let natural = words.split_whitespace().count() as f64 / WORDS_PER_S;
-                let span = match &raw.span {
-                    Some(text) => self.span(&format!("{key}.for"), text)?,
-                    None => Duration::from_secs_f64(natural),
-                };
-                What::Says { words: words.clone(), span }
+        let mut all = self.deeds(key, &raw)?;
+        match (all.pop(), all.is_empty()) {
+            (Some(what), true) => Ok(Deed { when, what }),
+            (Some(_), false) => Err(self.wrong(key, "it is more than one deed", DEEDS)),
+            (None, _) => Err(self.wrong(key, "it does not say what the caller does", DEEDS)),
+        }
+    }
+
+    /// All that a deed says is done.
+    fn deeds(&self, key: &str, raw: &RawDeed) -> Result<Vec<What>, ScriptError> {
+        let mut all = Vec::new();
+        if let Some(words) = &raw.says {
+            let natural = words.split_whitespace().count() as f64 / WORDS_PER_S;
+            let span = match &raw.span {
+                Some(text) => self.span(&format!("{key}.for"), text)?,
+                None => Duration::from_secs_f64(natural),
+            };
+            all.push(What::Says { words: words.clone(), span, mutes: raw.mutes });
+        }
+        if let Some(span) = &raw.noise {
+            all.push(What::Noise(self.span(&format!("{key}.noise"), span)?));
+        }
+        if let Some(played) = &raw.truncates {
+            all.push(What::Truncates(self.span(&format!("{key}.truncates"), played)?));
+        }
+        match &raw.responds {
+            Some(RawResponds::Yes(true)) => all.push(What::Responds { beside: false }),
+            Some(RawResponds::How(how)) if how == "beside" => {
+                all.push(What::Responds { beside: true });
             }
-            (None, Some(span)) => What::Noise(self.span(&format!("{key}.noise"), span)?),
-            (None, None) if raw.hangs_up => What::HangsUp,
-            (None, None) if raw.cancels => What::Cancels,
-            (None, None) if raw.responds => What::Responds,
-            (Some(_), Some(_)) | (None, None) => {
-                let right = "one of says, noise, hangs_up, cancels, responds";
-                return Err(self.wrong(key, "it does not say what the caller does", right));
+            Some(RawResponds::Yes(false) | RawResponds::How(_)) => {
+                let right = "true, or \"beside\" for an answer beside the conversation";
+                return Err(self.wrong(&format!("{key}.responds"), "it is no way to ask", right));
             }
-        };
-        Ok(Deed { when, what })
+            None => {}
+        }
+        all.extend(raw.presses.map(What::Presses));
+        all.extend(raw.writes.clone().map(What::Writes));
+        all.extend(raw.outputs.clone().map(What::Outputs));
+        all.extend(raw.configures.clone().map(What::Configures));
+        let plain = [
+            (raw.hangs_up, What::HangsUp),
+            (raw.cancels, What::Cancels),
+            (raw.commits, What::Commits),
+            (raw.clears, What::Clears),
+            (raw.drains, What::Drains),
+        ];
+        all.extend(plain.into_iter().filter(|(on, _)| *on == Some(true)).map(|(_, what)| what));
+        Ok(all)
+    }
+
+    /// Deeds that can never be done are mistakes: behind the fixture's end, or waiting for each other.
+    fn possible(&self, caller: &[Deed], ends_by: Duration) -> Result<(), ScriptError> {
+        for (at, deed) in caller.iter().enumerate() {
+            let key = format!("caller[{}]", at + 1);
+            match &deed.when {
+                When::At(time) if *time > ends_by => {
+                    let problem = format!("{time:?} is behind the fixture's end ({ends_by:?})");
+                    return Err(self.wrong(&key, problem, "an earlier time, or a later ends_by"));
+                }
+                When::At(_) => {}
+                When::After { fact, .. } if self.is_cycle(caller, at) => {
+                    let problem = format!("\"{fact}\" is only done behind this very deed");
+                    return Err(self.wrong(&key, problem, "a deed that does not wait for itself"));
+                }
+                When::After { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a deed waits, over others, for itself: every deed of that name does.
+    fn is_cycle(&self, caller: &[Deed], start: usize) -> bool {
+        let mut seen = vec![start];
+        let mut next = start;
+        loop {
+            let When::After { fact, .. } = &caller[next].when else { return false };
+            let Some(name) = fact.strip_prefix("caller.") else { return false };
+            let mut named = (0..caller.len()).filter(|&at| caller[at].what.name() == name);
+            let (Some(only), None) = (named.next(), named.next()) else { return false };
+            if seen.contains(&only) {
+                return true;
+            }
+            seen.push(only);
+            next = only;
+        }
     }
 
     fn held(&self, key: &str, raw: RawGate) -> Result<Held, ScriptError> {
@@ -334,8 +512,12 @@ impl Reading<'_> {
             RawExpect { history_ends_with: Some(what), .. } if what == "heard" => {
                 Ok(Expect::HistoryEndsWithHeard)
             }
+            RawExpect { asked: Some(RawAsked { nth, has, lacks }), .. } => {
+                Ok(Expect::Asked { nth, has, lacks })
+            }
             _ => {
-                let right = "one of order, never, count, within, history_ends_with = \"heard\"";
+                let right =
+                    "one of order, never, count, within, asked, history_ends_with = \"heard\"";
                 Err(self.wrong(key, "it expects nothing", right))
             }
         }

@@ -34,6 +34,8 @@ struct Worker {
     run: Running,
     stage: Stage,
     unit: Option<(Stage, OfferId)>,
+    /// Where in the caller's sound it began to listen.
+    from: Duration,
     /// Proof must have come by then; set by a cancel.
     overdue: Option<Timestamp>,
     /// The call was told that nothing is known.
@@ -87,7 +89,14 @@ impl Workers {
     }
 
     fn add(&mut self, run: RunId, stage: Stage, unit: Option<(Stage, OfferId)>, running: Running) {
-        let worker = Worker { run: running, stage, unit, overdue: None, unknown: false };
+        let worker = Worker {
+            run: running,
+            stage,
+            unit,
+            from: Duration::ZERO,
+            overdue: None,
+            unknown: false,
+        };
         self.runs.insert(run, worker);
     }
 
@@ -106,6 +115,9 @@ impl Workers {
                 let mut asr = self.asr.start_with_text(now, nth, Some(&said(*from)));
                 asr.hear_for(Duration::from_micros(now.as_micros()).saturating_sub(*from));
                 self.add(*run, Stage::Recognition, unit, Running::Asr(Box::new(asr)));
+                if let Some(worker) = self.runs.get_mut(run) {
+                    worker.from = *from;
+                }
             }
             Action::Think { run, request } => {
                 let nth = self.nth(1);
@@ -125,14 +137,16 @@ impl Workers {
                 let tool_run = script.start(now, nth, idempotency_key);
                 self.add(*run, Stage::Tool(*tool), unit, Running::Tool(Box::new(tool_run)));
             }
-            other => self.feed(now, other),
+            other => self.feed(now, other, said),
         }
     }
 
-    fn feed(&mut self, now: Timestamp, action: &Action) {
+    fn feed(&mut self, now: Timestamp, action: &Action, said: impl FnOnce(Duration) -> String) {
         match action {
             Action::Decode { run, seq, is_final } => {
+                let from = self.runs.get(run).map(|worker| worker.from).unwrap_or_default();
                 if let Some(Running::Asr(asr)) = self.running(*run) {
+                    asr.set_text(&said(from));
                     asr.hear(now, &AsrInput::Decode { seq: *seq, is_final: *is_final });
                 }
             }

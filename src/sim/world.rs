@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::client;
 use super::expect::{self, HeardCheck};
 use super::facts::Fact;
 use super::gates::SimGates;
@@ -16,7 +17,7 @@ use crate::config::Abilities;
 use crate::dialogue::{Message, Role, ToolChoice, ToolRuns, ToolSpec};
 use crate::evidence::Evidence;
 use crate::id::{CallId, ClassId, Generation, ItemId, RunId, Stage, TenantId, ToolId};
-use crate::leg::{FromCaller, HangUp, Modality, ResponseRequest, Settings, ToCaller};
+use crate::leg::{FromCaller, HangUp, Modality, Settings, ToCaller};
 use crate::provider::BuildError;
 use crate::time::{Timestamp, ms};
 
@@ -51,9 +52,9 @@ pub fn run(script: &Script, fallback: Arc<dyn Choose>) -> Result<Outcome, BuildE
     Ok(world.finish(script))
 }
 
-struct World {
-    now: Timestamp,
-    call: Call,
+pub(super) struct World {
+    pub(super) now: Timestamp,
+    pub(super) call: Call,
     gates: SimGates,
     workers: Workers,
     names: BTreeMap<Stage, String>,
@@ -72,12 +73,21 @@ struct World {
     facts: Vec<Fact>,
     problems: Vec<String>,
     heard: Vec<HeardCheck>,
+    /// Every request to the model, line by line.
+    asked: Vec<Vec<String>>,
+    /// The caller's sound has stopped coming.
+    muted: bool,
+    /// How much of the caller's sound was committed.
+    pub(super) committed: Duration,
+    /// The function that the client was asked to run last.
+    pub(super) function: Option<String>,
+    pub(super) items: u32,
     saying: String,
     interrupted: Option<(String, Duration)>,
     words_per_s: f64,
     prompts: VecDeque<Event>,
     /// The item that sounded last.
-    sounding: Option<ItemId>,
+    pub(super) sounding: Option<ItemId>,
 }
 
 impl World {
@@ -91,7 +101,7 @@ impl World {
             partials: true,
             tool_names: config.tools.keys().cloned().collect(),
         };
-        let settings = Settings {
+        let mut settings = Settings {
             instructions: agent.instructions.fill(|_| None),
             tools: specs(script, &workers),
             tool_choice: ToolChoice::Auto,
@@ -105,6 +115,7 @@ impl World {
             transcription_only: false,
             extra_events: true,
         };
+        client::apply(&mut settings, &script.session);
         let identity = Identity {
             call: CallId(1),
             tenant: TenantId(0),
@@ -130,6 +141,11 @@ impl World {
             facts: Vec::new(),
             problems: Vec::new(),
             heard: Vec::new(),
+            asked: Vec::new(),
+            muted: false,
+            committed: Duration::ZERO,
+            function: None,
+            items: 0,
             saying: String::new(),
             interrupted: None,
             words_per_s: words_per_s(script),
@@ -177,22 +193,19 @@ impl World {
         }
     }
 
-    /// The next instant at which anything is due; `None` when only the call's longest time is left.
+    /// The next instant at which anything is due.
     fn next_instant(&self) -> Option<Timestamp> {
         let deeds = self.due.keys().next().map(|(at, _)| *at);
         let holds = self.hold_times.keys().next().map(|(at, _, _)| *at);
         let tick = self.ticks().then_some(self.next_tick);
-        let timer = match self.call.poll_timeout(self.now) {
-            Some((_, crate::call::Timer::CallMax)) | None => None,
-            Some((due, _)) => Some(due),
-        };
+        let timer = self.call.poll_timeout(self.now).map(|(due, _)| due);
         let all = [deeds, holds, tick, timer, self.workers.next_at(), self.gates.next_deadline()];
         all.into_iter().flatten().min()
     }
 
     /// The caller speaks, or somebody listens for whether they go on.
     fn ticks(&self) -> bool {
-        self.speaks_until > self.next_tick || self.call.is_hearing()
+        self.speaks_until > self.next_tick || (self.call.is_hearing() && !self.muted)
     }
 
     fn happen(&mut self, script: &Script) {
@@ -254,39 +267,30 @@ impl World {
     // === the caller and the others ===
 
     fn act(&mut self, what: What) {
+        match &what {
+            What::Says { words, .. } => self.line(&format!("<- caller says \"{words}\"")),
+            What::Noise(span) => self.line(&format!("<- noise of {} ms", span.as_millis())),
+            _ => {}
+        }
+        self.fact(Fact::of_caller(self.now, what.name()));
         match what {
-            What::Says { words, span } => {
-                self.line(&format!("<- caller says \"{words}\""));
-                self.fact(Fact::of_caller(self.now, "speech"));
-                self.speak(words, span);
-            }
-            What::Noise(span) => {
-                self.line(&format!("<- noise of {} ms", span.as_millis()));
-                self.fact(Fact::of_caller(self.now, "noise"));
-                self.speak(String::new(), span);
-            }
-            What::HangsUp => {
-                self.fact(Fact::of_caller(self.now, "hangs_up"));
-                self.step(Event::Caller(FromCaller::Gone { how: "closed" }));
-            }
-            What::Cancels => {
-                self.fact(Fact::of_caller(self.now, "cancels"));
-                self.step(Event::Caller(FromCaller::Cancel { response: None, tag: None }));
-            }
-            What::Responds => {
-                self.fact(Fact::of_caller(self.now, "responds"));
-                let request = Box::new(ResponseRequest::default());
-                self.step(Event::Caller(FromCaller::Respond { request, tag: None }));
+            What::Says { words, span, mutes } => self.speak(words, span, mutes),
+            What::Noise(span) => self.speak(String::new(), span, false),
+            other => {
+                if let Some(event) = self.of_client(other) {
+                    self.step(event);
+                }
             }
         }
     }
 
-    fn speak(&mut self, words: String, span: Duration) {
+    fn speak(&mut self, words: String, span: Duration, mutes: bool) {
         let until = self.now + span;
         self.said.push((self.now, until, words));
         if !self.ticks() {
             self.next_tick = self.now;
         }
+        self.muted = mutes;
         self.speaks_until = self.speaks_until.max(until);
     }
 
@@ -406,7 +410,11 @@ impl World {
             Action::Tell(ToCaller::ClearFarEnd { played, .. }) => {
                 self.interrupted = Some((self.saying.clone(), *played));
             }
+            Action::Tell(ToCaller::FunctionCalled { call, .. }) => {
+                self.function = Some(call.call_id.clone());
+            }
             Action::Think { request, .. } => {
+                self.asked.push(request.history.iter().map(client::line_of).collect());
                 let Some((said, played)) = self.interrupted.take() else { return };
                 let spoken = |message: &Message| match message {
                     Message::Said { role: Role::Assistant, text } => Some(text.clone()),
@@ -475,7 +483,10 @@ impl World {
             self.problems.push("the call did not end".into());
         }
         self.problems.extend(self.gates.left_over(self.now));
-        self.problems.extend(expect::check(&script.expect, &self.facts, &self.heard));
+        if self.workers.effects.most() > 1 {
+            self.problems.push("an idempotency key took effect twice".into());
+        }
+        self.problems.extend(expect::check(&script.expect, &self.facts, &self.heard, &self.asked));
         let mut trace = self.lines.join("\n");
         trace.push('\n');
         Outcome { trace, facts: self.facts, problems: self.problems }
@@ -503,7 +514,7 @@ fn started(action: &Action) -> Option<RunId> {
 /// What the caller says in an utterance that began at this position of their sound.
 fn words_since(said: &[(Timestamp, Timestamp, String)], now: Timestamp, from: Duration) -> String {
     let from = Timestamp::from_micros(from.as_micros() as u64);
-    let within = said.iter().filter(|(start, until, _)| *until >= from && *start <= now);
+    let within = said.iter().filter(|(start, until, _)| *until > from && *start <= now);
     let words: Vec<&str> = within.map(|(_, _, words)| words.as_str()).collect();
     words.join(" ").trim().to_owned()
 }

@@ -1,5 +1,4 @@
-//! The conversation's items, and the history a model is shown: of the agent's words only what was
-//! heard.
+//! The conversation's items, and the history a model is shown: of the agent's words only what was heard.
 
 use std::time::Duration;
 
@@ -10,6 +9,11 @@ use crate::turn::playout::Script;
 
 /// Most items a conversation keeps; the oldest go first.
 pub const ITEMS_MAX: usize = 2_000;
+/// Most bytes of text that a conversation keeps, beside its newest item; the oldest go first.
+pub const BYTES_MAX: usize = 4 * 1_024 * 1_024;
+
+/// What a model is shown in place of a tool's result that has not come yet.
+const UNFINISHED: &str = "{\"status\":\"started, not finished yet\"}";
 
 /// One conversation.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +28,19 @@ struct Entry {
     spoken: Option<Spoken>,
     /// Known to the client as an item of the conversation.
     visible: bool,
+}
+
+impl Entry {
+    /// What of it may be as large as whoever wrote it likes.
+    fn bytes(&self) -> usize {
+        match &self.item.body {
+            ItemBody::Text { text, .. } => text.len(),
+            ItemBody::Speech { transcript } => transcript.as_ref().map_or(0, String::len),
+            ItemBody::Spoken { transcript } => transcript.len(),
+            ItemBody::FunctionCall(call) => call.arguments.len(),
+            ItemBody::FunctionOutput { output, .. } => output.len(),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -69,10 +86,20 @@ impl History {
         let before = self.entries[..at].iter().rev().find(|entry| entry.visible);
         let before = before.map(|entry| entry.item.id.clone());
         self.entries.insert(at, entry);
-        if self.entries.len() > ITEMS_MAX {
-            self.entries.remove(0);
-        }
+        self.forget_oldest();
         Ok(before)
+    }
+
+    fn forget_oldest(&mut self) {
+        let mut bytes: usize = self.entries.iter().map(Entry::bytes).sum();
+        let mut gone = 0;
+        while self.entries.len() - gone > ITEMS_MAX
+            || bytes > BYTES_MAX && self.entries.len() - gone > 1
+        {
+            bytes -= self.entries[gone].bytes();
+            gone += 1;
+        }
+        self.entries.drain(..gone);
     }
 
     /// Removes an item.
@@ -91,10 +118,7 @@ impl History {
     pub fn awaits_output(&self, call_id: &str) -> bool {
         let called =
             |body: &ItemBody| matches!(body, ItemBody::FunctionCall(c) if c.call_id == call_id);
-        let answered = |body: &ItemBody| match body {
-            ItemBody::FunctionOutput { call_id: id, .. } => id == call_id,
-            _ => false,
-        };
+        let answered = |body: &ItemBody| matches!(body, ItemBody::FunctionOutput { call_id: id, .. } if id == call_id);
         self.entries.iter().any(|entry| called(&entry.item.body))
             && !self.entries.iter().any(|entry| answered(&entry.item.body))
     }
@@ -138,8 +162,8 @@ impl History {
         }
     }
 
-    /// The client says how much of an item was heard; overshoot is clamped to what was sent. Gives
-    /// what is now taken as heard.
+    /// The client says how much of an item was heard; overshoot is clamped to what was sent. Gives what
+    /// is now taken as heard.
     pub fn truncate(&mut self, id: &ItemId, played: Duration) -> Result<Duration, Wrong> {
         let at = self.find(id).ok_or(Wrong::Unknown)?;
         let entry = &mut self.entries[at];
@@ -155,9 +179,41 @@ impl History {
         Ok(spoken.heard)
     }
 
-    /// What a model is shown, oldest first.
+    /// What a model is shown, oldest first. Results stand right behind their calls, as model servers
+    /// demand, whenever they came; a call without a result is shown as unfinished, not as new.
     pub fn messages(&self) -> Vec<Message> {
-        self.entries.iter().filter_map(|entry| to_message(&entry.item.body)).collect()
+        let mut messages = Vec::new();
+        let mut asked: Vec<&str> = Vec::new();
+        for entry in &self.entries {
+            let call_id = match &entry.item.body {
+                ItemBody::FunctionCall(call) => Some(call.call_id.as_str()),
+                // Shown behind its call.
+                ItemBody::FunctionOutput { call_id, .. } if self.is_call(call_id) => continue,
+                _ => None,
+            };
+            let Some(message) = to_message(&entry.item.body) else { continue };
+            if call_id.is_none() {
+                messages.extend(asked.drain(..).map(|call_id| self.result_of(call_id)));
+            }
+            asked.extend(call_id);
+            messages.push(message);
+        }
+        messages.extend(asked.into_iter().map(|call_id| self.result_of(call_id)));
+        messages
+    }
+
+    fn is_call(&self, id: &str) -> bool {
+        let called = |body: &ItemBody| matches!(body, ItemBody::FunctionCall(c) if c.call_id == id);
+        self.entries.iter().any(|entry| called(&entry.item.body))
+    }
+
+    fn result_of(&self, id: &str) -> Message {
+        let of = |entry: &Entry| match &entry.item.body {
+            ItemBody::FunctionOutput { call_id, output } if call_id == id => Some(output.clone()),
+            _ => None,
+        };
+        let output = self.entries.iter().find_map(of).unwrap_or_else(|| UNFINISHED.to_owned());
+        Message::Returned { call_id: id.to_owned(), output }
     }
 
     /// One item as a model is shown it.
@@ -212,6 +268,35 @@ mod tests {
         assert_eq!(history.truncate(&id, ms(400)), Ok(ms(400)));
         assert_eq!(history.messages(), [said("There")]);
         assert_eq!(history.truncate(&id, ms(9_999)), Ok(ms(800)), "overshoot is clamped");
+    }
+
+    #[test]
+    fn results_stand_behind_their_calls_whenever_they_came() {
+        let mut history = History::default();
+        let call =
+            |id: &str| ToolCall { call_id: id.into(), name: "book".into(), arguments: "{}".into() };
+        let mut add = |id: &str, body: ItemBody| {
+            let item = Item { id: ItemId::new(id), body, status: ItemStatus::Completed };
+            history.add_hidden(item);
+        };
+        add("a", ItemBody::FunctionCall(call("one")));
+        add("b", ItemBody::FunctionCall(call("two")));
+        add("c", ItemBody::Text { role: Role::User, text: "hello".into() });
+        add("d", ItemBody::FunctionOutput { call_id: "one".into(), output: "done".into() });
+        let returned = |id: &str, output: &str| Message::Returned {
+            call_id: id.into(),
+            output: output.into(),
+        };
+        assert_eq!(
+            history.messages(),
+            [
+                Message::Called(call("one")),
+                Message::Called(call("two")),
+                returned("one", "done"),
+                returned("two", UNFINISHED),
+                Message::Said { role: Role::User, text: "hello".into() },
+            ]
+        );
     }
 
     #[test]

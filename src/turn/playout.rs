@@ -44,7 +44,7 @@ struct Sounding {
 }
 
 impl Playout {
-    /// Nothing to play yet.
+    /// Nothing to play yet; the far end will hear its first sample at `now` at the earliest.
     pub fn new(now: Timestamp, rate_hz: u32, lead: Duration) -> Self {
         Playout {
             rate_hz,
@@ -134,19 +134,39 @@ impl Playout {
         (self.sending && whole).then(|| self.next_frame_at(now))
     }
 
-    /// The text of the next phrase whose sound has begun to be sent and that was not told before.
+    /// The text of the next phrase whose sound has begun to be sent and that was not told before. A phrase
+    /// that has no sound (a lone dash) is told with those around it.
     pub fn next_begun(&mut self) -> Option<String> {
         let phrase = self.phrases.get(self.told)?;
-        if phrase.samples == 0 || phrase.start >= self.sent {
+        let silent = phrase.samples == 0 && phrase.whole;
+        if !silent && (phrase.samples == 0 || phrase.start >= self.sent) {
             return None;
         }
         self.told += 1;
         Some(phrase.text.clone())
     }
 
+    /// A phrase in front of this one with words in it, of which not all sound has come.
+    pub fn has_unspoken(&self, before: u32) -> bool {
+        let words = |text: &str| text.chars().any(char::is_alphanumeric);
+        let spoken = |p: &Sounding| p.whole && p.samples > 0;
+        self.phrases.iter().any(|p| p.index < before && !spoken(p) && words(&p.text))
+    }
+
+    /// Some sound waits to be sent.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The far end still plays something else until then.
+    pub fn begin_behind(&mut self, now: Timestamp, until: Timestamp) {
+        self.advance(now);
+        self.mark = self.mark.max(until);
+    }
+
     fn next_frame_at(&self, now: Timestamp) -> Timestamp {
         let ahead = self.sent_time().saturating_sub(self.heard(now)) + FRAME;
-        now + ahead.saturating_sub(self.lead)
+        now + (ahead + self.mark.since(now)).saturating_sub(self.lead)
     }
 
     /// How much has been sent.
@@ -194,7 +214,7 @@ impl Playout {
 
     /// When the last sample sent will have been heard.
     pub fn ends_at(&self, now: Timestamp) -> Timestamp {
-        now + self.sent_time().saturating_sub(self.heard(now))
+        now + self.sent_time().saturating_sub(self.heard(now)) + self.mark.since(now)
     }
 
     /// Words and when each has been said, over all phrases, for the history.
@@ -335,6 +355,16 @@ mod tests {
         playout.resume(at(600));
         assert_eq!(drain(&mut playout, at(600)), 200);
         assert_eq!(playout.heard(at(700)), ms(400));
+    }
+
+    #[test]
+    fn what_follows_something_else_counts_from_its_end() {
+        let mut playout = one_second();
+        playout.begin_behind(at(0), at(150));
+        assert_eq!(drain(&mut playout, at(0)), 40, "150 of the 200 ms are somebody else's");
+        assert_eq!(playout.heard(at(150)), ms(0));
+        assert_eq!(playout.ends_at(at(100)), at(190));
+        assert_eq!(playout.heard(at(170)), ms(20));
     }
 
     #[test]

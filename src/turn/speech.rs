@@ -12,7 +12,7 @@ use crate::time::ms;
 /// Below this distance from the threshold sound still counts as speech once speech is on.
 const HYSTERESIS: f32 = 0.15;
 /// Speech shorter than this is a click.
-const ONSET: Duration = ms(60);
+pub const ONSET: Duration = ms(60);
 /// Pauses shorter than this are part of speech.
 const BRIDGE: Duration = ms(100);
 
@@ -56,13 +56,13 @@ impl SpeechTracker {
         self.threshold = threshold;
     }
 
-    /// Takes the probability of the next `span` of sound.
-    pub fn hear(&mut self, probability: f32, span: Duration) -> Option<Edge> {
+    /// Takes the probability of the next `span` of sound; speech of `onset` counts as begun.
+    pub fn hear(&mut self, probability: f32, span: Duration, onset: Duration) -> Option<Edge> {
         let loud = probability > self.threshold;
         match self.run {
-            Run::Quiet if loud => self.grow(Duration::ZERO, span),
+            Run::Quiet if loud => self.grow(Duration::ZERO, span, onset),
             Run::Quiet => None,
-            Run::Onset { speech } if loud => self.grow(speech, span),
+            Run::Onset { speech } if loud => self.grow(speech, span, onset),
             Run::Onset { .. } => {
                 self.run = Run::Quiet;
                 None
@@ -75,9 +75,9 @@ impl SpeechTracker {
         }
     }
 
-    fn grow(&mut self, speech: Duration, span: Duration) -> Option<Edge> {
+    fn grow(&mut self, speech: Duration, span: Duration, onset: Duration) -> Option<Edge> {
         let speech = speech + span;
-        if speech >= ONSET {
+        if speech >= onset {
             self.run = Run::On { speech, silence: Duration::ZERO };
             return Some(Edge::Started);
         }
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     fn feed(tracker: &mut SpeechTracker, probabilities: &[f32]) -> Vec<Option<Edge>> {
-        probabilities.iter().map(|&p| tracker.hear(p, ms(20))).collect()
+        probabilities.iter().map(|&p| tracker.hear(p, ms(20), ONSET)).collect()
     }
 
     #[test]
@@ -138,13 +138,20 @@ mod tests {
     }
 
     #[test]
+    fn a_longer_onset_is_asked_for_where_somebody_would_be_interrupted() {
+        let mut tracker = SpeechTracker::new(0.5);
+        let edges: Vec<_> = (0..10).map(|_| tracker.hear(0.9, ms(20), ms(160))).collect();
+        assert_eq!(edges.iter().position(Option::is_some), Some(7));
+    }
+
+    #[test]
     fn sixty_milliseconds_start_and_a_pause_is_told_once() {
         let mut tracker = SpeechTracker::new(0.5);
         let edges = feed(&mut tracker, &[0.9, 0.9, 0.9, 0.4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]);
         assert_eq!(edges[2], Some(Edge::Started));
         assert_eq!(edges.iter().filter(|e| **e == Some(Edge::Paused)).count(), 1);
         assert_eq!(tracker.silence(), ms(140), "0.4 is still speech by hysteresis");
-        assert_eq!(tracker.hear(0.9, ms(20)), Some(Edge::Resumed));
+        assert_eq!(tracker.hear(0.9, ms(20), ONSET), Some(Edge::Resumed));
         assert_eq!(tracker.silence(), Duration::ZERO);
     }
 }

@@ -69,6 +69,17 @@ fn a_server_that_is_not_there_fails_the_call() {
     assert!(report["failure"].as_str().unwrap().contains("is `floorkeeper serve` running?"));
 }
 
+#[test]
+fn a_call_that_is_not_taken_tells_the_gates_reason() {
+    let server = Server::start(&["limits.call.slots=0"]);
+    let play = file("Is there room for one more?");
+    let output = floorkeeper(&["call", &server.url(), "--play", play.to_str().unwrap()]);
+    assert_eq!(code(&output), 1);
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("HTTP 503"), "{table}");
+    assert!(table.contains("admission_no_capacity: The call gate refused"), "{table}");
+}
+
 /// Issue 2: the turn table of a call with an interruption, and the recording of what was heard.
 #[test]
 fn a_call_with_an_interruption_is_written_down() {

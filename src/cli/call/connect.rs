@@ -147,14 +147,23 @@ impl Target {
         match error {
             tungstenite::Error::Http(response) => {
                 let body = response.body().as_deref().unwrap_or_default();
-                let body = String::from_utf8_lossy(body);
-                format!("{} answered HTTP {} {}", self.url, response.status(), body.trim())
+                format!("{} answered HTTP {}: {}", self.url, response.status(), gist(body))
             }
             tungstenite::Error::Io(error) => {
                 format!("cannot reach {}: {error}; is `floorkeeper serve` running?", self.url)
             }
             other => format!("{} is no Realtime server: {other}", self.url),
         }
+    }
+}
+
+/// Code and message of an error's JSON body; another body as it is.
+fn gist(body: &[u8]) -> String {
+    let json: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    match (json["error"]["code"].as_str(), json["error"]["message"].as_str()) {
+        (Some(code), Some(message)) => format!("{code}: {message}"),
+        (None, Some(message)) => message.to_owned(),
+        _ => String::from_utf8_lossy(body).trim().to_owned(),
     }
 }
 
@@ -218,6 +227,14 @@ mod tests {
             let error = Target::new(wrong, None, None).unwrap_err();
             assert!(error.contains("ws://127.0.0.1:8080/v1/realtime is right"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_refusals_body_is_told_without_what_differs_from_call_to_call() {
+        let body = br#"{"error":{"code":"draining","message":"Later."},"jitter_hint_ms":522}"#;
+        assert_eq!(gist(body), "draining: Later.");
+        assert_eq!(gist(br#"{"error":{"code":null,"message":"No."}}"#), "No.");
+        assert_eq!(gist(b"<html> "), "<html>");
     }
 
     #[test]

@@ -19,8 +19,10 @@ use self::report::Report;
 use self::talk::Talk;
 use self::wire::WIRE_RATE_HZ;
 use super::wav::{self, Recording};
-use crate::audio::Pcm;
+use crate::audio::{Pcm, duration_to_samples};
 
+/// Nobody talks in the very moment the line opens, and no detector hears a word's beginning then.
+const LEAD_IN: Duration = Duration::from_millis(500);
 /// Longest call this command makes, in seconds.
 const MAX_SECONDS: f64 = 7_200.0;
 
@@ -123,7 +125,9 @@ fn prepare(args: &CallArgs) -> Result<Prepared, String> {
         }
         None => None,
     };
-    let input = load("--play", &args.play)?;
+    let mut input = load("--play", &args.play)?;
+    let lead_in = duration_to_samples(LEAD_IN, WIRE_RATE_HZ);
+    input.samples.splice(..0, std::iter::repeat_n(0, lead_in));
     let mut interruptions = Vec::with_capacity(args.barge.len());
     for barge in &args.barge {
         let sound = load("--barge", &barge.file)?;

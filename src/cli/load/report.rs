@@ -86,8 +86,10 @@ fn count(of: &mut BTreeMap<String, u64>, what: &str) {
 }
 
 fn spread(values: impl Iterator<Item = Duration>) -> Spread {
-    // Three digits over any range: the histogram grows and never refuses a value.
-    let Ok(mut histogram) = Histogram::<u64>::new(3) else { return Spread::default() };
+    // Three digits up to an hour, which is longer than any run.
+    let Ok(mut histogram) = Histogram::<u64>::new_with_max(3_600_000_000, 3) else {
+        return Spread::default();
+    };
     for value in values {
         histogram.saturating_record(value.as_micros() as u64);
     }
@@ -194,6 +196,8 @@ mod tests {
         assert_eq!((report.taken, report.not_taken["HTTP 429"]), (1, 1));
         assert_eq!(report.arrivals, [(2, 1), (0, 1)], "the second call slipped into second 1");
         assert_eq!(report.first_audio_ms.count, 2);
+        assert_eq!(report.first_audio_ms.p50.round(), 300.0);
+        assert_eq!(report.set_up_ms.max.round(), 12.0);
         let broken = [outcome(End::Broke("reset".into()), 0), outcome(End::Stayed, 0)];
         assert!(!Report::new("ws://x".into(), &due, &broken).is_good());
     }

@@ -2,8 +2,7 @@
 //! answer.
 //!
 //! What its evidence proves is said in [`crate::provider::openai`]; a cancel between two requests
-//! is
-//! `completed`, because the last one has run to its end and no other was sent.
+//! is `completed`, because the last one has run to its end and no other was sent.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

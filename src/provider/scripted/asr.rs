@@ -43,6 +43,7 @@ impl AsrScript {
     /// The same with the words of the utterance given; `None` takes those of the table.
     pub fn start_with_text(&self, now: Timestamp, nth_run: u32, text: Option<&str>) -> AsrRun {
         let faults = self.faults.of_run(nth_run);
+        let deaf = faults.empty;
         let text = match (faults.empty, text) {
             (true, _) => "",
             (false, Some(text)) => text,
@@ -55,6 +56,7 @@ impl AsrScript {
         AsrRun {
             course,
             text: text.to_owned(),
+            deaf,
             heard: Duration::ZERO,
             partial: self.partial.at(nth_run).unwrap_or(ms(40)),
             final_,
@@ -68,6 +70,7 @@ impl AsrScript {
 pub struct AsrRun {
     course: Course<AsrSignal>,
     text: String,
+    deaf: bool,
     heard: Duration,
     partial: Duration,
     final_: Duration,
@@ -75,6 +78,13 @@ pub struct AsrRun {
 }
 
 impl AsrRun {
+    /// The words of the utterance so far, where somebody knows them.
+    pub fn set_text(&mut self, text: &str) {
+        if !self.deaf {
+            self.text = text.to_owned();
+        }
+    }
+
     /// Gives it sound or a question.
     pub fn hear(&mut self, now: Timestamp, input: &AsrInput) {
         match input {

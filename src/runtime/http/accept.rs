@@ -1,19 +1,23 @@
 //! Our own accept loop: bounds, deadlines and TCP_NODELAY that the ready-made one lacks.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tower::ServiceExt;
 
 use super::realtime::HANDSHAKE_MAX;
+use super::stall::Unstalled;
 use super::{Site, routes};
 use crate::config::Connections;
 
@@ -60,10 +64,12 @@ pub async fn serve(listening: Listening, site: Site, mut stop: watch::Receiver<b
             _ = stop.changed() => return,
         };
         match accepted {
-            Ok((stream, peer)) => {
-                let Some(place) = bounds.clone().take(peer.ip()) else { continue };
-                tokio::spawn(connection(stream, app.clone(), place, stop.clone()));
-            }
+            Ok((stream, peer)) => match bounds.clone().take(peer.ip()) {
+                Some(place) => {
+                    tokio::spawn(connection(stream, app.clone(), place, stop.clone()));
+                }
+                None => turn_away(stream),
+            },
             Err(problem) if is_one_connections(&problem) => {}
             Err(problem) => {
                 // Out of descriptors: existing calls go on, new ones wait in the backlog.
@@ -84,15 +90,35 @@ fn is_one_connections(problem: &io::Error) -> bool {
     )
 }
 
+/// One connection too many: told in one write that cannot wait, and closed.
+fn turn_away(stream: TcpStream) {
+    let body = "{\"error\": {\"message\": \"Too many connections; connections.total and \
+                connections.per_address bound them.\", \"type\": \"server_error\", \
+                \"param\": null, \"code\": \"too_many_connections\"}}";
+    let length = body.len();
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\nCache-Control: no-store\r\nRetry-After: 1\r\n\
+         Connection: close\r\n\r\n{body}"
+    );
+    // Whoever does not get it is turned away all the same.
+    let _ = stream.into_std().and_then(|mut stream| stream.write_all(answer.as_bytes()));
+}
+
 async fn connection(stream: TcpStream, app: Router, place: Place, stop: watch::Receiver<bool>) {
     // A socket that refuses the option still works, only slower.
     let _ = stream.set_nodelay(true);
+    let place = Arc::new(place);
+    let app = app.map_request(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(place.clone());
+        request
+    });
     let http = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HANDSHAKE_MAX)
         .max_buf_size(HEAD_MAX)
         .keep_alive(true)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
+        .serve_connection(TokioIo::new(Unstalled::new(stream)), TowerToHyperService::new(app))
         .with_upgrades();
     tokio::pin!(http);
     let mut stop = stop;
@@ -103,7 +129,6 @@ async fn connection(stream: TcpStream, app: Router, place: Place, stop: watch::R
             let _ = http.await;
         }
     }
-    drop(place);
 }
 
 /// How many connections there are, in all and by address.
@@ -112,8 +137,8 @@ struct Bounds {
     held: Mutex<(u32, HashMap<IpAddr, u32>)>,
 }
 
-/// A connection's place; given back when the connection's HTTP part is over.
-struct Place {
+/// A connection's place; given back when the connection is over, as a call too.
+pub(super) struct Place {
     bounds: Arc<Bounds>,
     address: IpAddr,
 }

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 
 use super::{Site, answer, auth};
 use crate::admission::gate::{Counts, Gate};
@@ -159,6 +160,8 @@ struct Hold {
     leases: Vec<Lease>,
     owner: OwnerId,
     number: u64,
+    /// Gives it back when its time is over.
+    timer: AbortHandle,
 }
 
 /// Takes every free unit of a gate, for a bounded time: so that a visitor can hear a truthful
@@ -175,40 +178,70 @@ pub async fn hold(
     let Some(stage) = site.service.stage_named(&gate) else {
         return unknown_gate(&site.service, &gate);
     };
-    let wanted: Value = serde_json::from_slice(&body).unwrap_or_else(|_| json!({}));
-    let max_s = wanted.get("max_s").and_then(Value::as_u64).unwrap_or(120);
-    let most = match wanted.get("units") {
-        None => u64::MAX,
-        Some(all) if all == "all" => u64::MAX,
-        Some(units) => match units.as_u64() {
-            Some(units) if units > 0 => units,
-            _ => {
-                let message = "units must be \"all\" or a whole number above 0.";
-                let bad = StatusCode::BAD_REQUEST;
-                return answer::error(bad, "invalid_units", message, Some("units"));
-            }
-        },
-    };
-    release_hold(&site, stage);
-    let (units, number) = take_units(&site, stage, most);
-    let until = Duration::from_secs(max_s).min(HOLD_MAX);
-    let later = site.clone();
-    tokio::spawn(async move {
-        tokio::time::sleep(until).await;
-        let same = lock(&later.holds).get(&stage).is_some_and(|hold| hold.number == number);
-        if same {
-            release_hold(&later, stage);
+    let (most, max_s) = match wanted_hold(&body) {
+        Ok(wanted) => wanted,
+        Err((code, message, param)) => {
+            return answer::error(StatusCode::BAD_REQUEST, code, message, param);
         }
-    });
+    };
+    let until = Duration::from_secs(max_s).min(HOLD_MAX);
+    let units = take_units(&site, stage, most, until);
     Json(json!({"gate": gate, "held": units, "max_s": until.as_secs()})).into_response()
 }
 
-fn take_units(site: &Site, stage: Stage, most: u64) -> (usize, u64) {
+/// How many units for how many seconds; an empty body is all of them for two minutes.
+fn wanted_hold(
+    body: &[u8],
+) -> Result<(u64, u64), (&'static str, &'static str, Option<&'static str>)> {
+    let wanted: Value = match body {
+        [] => json!({}),
+        body => serde_json::from_slice(body).unwrap_or_default(),
+    };
+    if !wanted.is_object() {
+        let message =
+            "The body must be a JSON object, for example {\"units\": \"all\", \"max_s\": 60}.";
+        return Err(("invalid_body", message, None));
+    }
+    let above_0 = |value: &Value| value.as_u64().filter(|number| *number > 0);
+    let most = match wanted.get("units") {
+        None => u64::MAX,
+        Some(all) if all == "all" => u64::MAX,
+        Some(units) => {
+            let message = "units must be \"all\" or a whole number above 0.";
+            above_0(units).ok_or(("invalid_units", message, Some("units")))?
+        }
+    };
+    let max_s = match wanted.get("max_s") {
+        None => 120,
+        Some(max_s) => {
+            let message = "max_s must be a whole number of seconds above 0.";
+            above_0(max_s).ok_or(("invalid_max_s", message, Some("max_s")))?
+        }
+    };
+    Ok((most, max_s))
+}
+
+async fn end_hold_later(site: Site, stage: Stage, number: u64, until: Duration) {
+    tokio::time::sleep(until).await;
+    let mut held = lock(&site.holds);
+    if held.get(&stage).is_some_and(|hold| hold.number == number)
+        && let Some(hold) = held.remove(&stage)
+    {
+        give_back(&site, hold);
+    }
+}
+
+fn take_units(site: &Site, stage: Stage, most: u64, until: Duration) -> usize {
     let service = &site.service;
     let (control, _wakes) = mpsc::channel(1);
     let mut gates = service.gates.for_owner(control);
     let now = service.clock.now();
-    let number = now.as_micros();
+    // One hold at a time: two at once would each think that the other's units were its own to replace.
+    let mut held = lock(&site.holds);
+    if let Some(earlier) = held.remove(&stage) {
+        give_back(site, earlier);
+    }
+    let number = service.next_call().0;
     let owner = OwnerId(HOLD_OWNERS | number);
     gates.rotate(now, owner, Generation(0), Cancelled::Client);
     let free = service.gates.look(stage, |gate| {
@@ -241,8 +274,9 @@ fn take_units(site: &Site, stage: Stage, most: u64) -> (usize, u64) {
         }
     }
     let units = leases.len();
-    lock(&site.holds).insert(stage, Hold { leases, owner, number });
-    (units, number)
+    let timer = tokio::spawn(end_hold_later(site.clone(), stage, number, until)).abort_handle();
+    held.insert(stage, Hold { leases, owner, number, timer });
+    units
 }
 
 /// Gives held units back.
@@ -262,7 +296,12 @@ pub async fn let_go(
 }
 
 fn release_hold(site: &Site, stage: Stage) -> usize {
-    let Some(hold) = lock(&site.holds).remove(&stage) else { return 0 };
+    let hold = lock(&site.holds).remove(&stage);
+    hold.map_or(0, |hold| give_back(site, hold))
+}
+
+fn give_back(site: &Site, hold: Hold) -> usize {
+    hold.timer.abort();
     let released = hold.leases.len();
     for lease in hold.leases {
         // Whoever held them by hand says that they are free: nothing ran on them.

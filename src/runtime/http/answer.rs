@@ -24,6 +24,12 @@ pub async fn not_found() -> Response {
     error(StatusCode::NOT_FOUND, "not_found", message, None)
 }
 
+/// The path is there, but not for this method.
+pub async fn wrong_method() -> Response {
+    let message = "This path has other methods; /openapi.json lists them, \"Allow\" too.";
+    error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message, None)
+}
+
 fn no_store(mut response: Response) -> Response {
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response

@@ -62,11 +62,28 @@ fn check_origin(site: &Site, headers: &HeaderMap) -> Result<(), Box<Response>> {
     let origin = origin.to_str().unwrap_or("");
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
     let own = ["http://", "https://"].iter().any(|s| origin.strip_prefix(s) == Some(host));
-    if own || site.service.config.auth.origins.iter().any(|allowed| allowed == origin) {
+    if own && is_our_name(site, host)
+        || site.service.config.auth.origins.iter().any(|allowed| allowed == origin)
+    {
         return Ok(());
     }
-    let message = "This page's origin may not connect; auth.origins lists those that may.";
+    let message =
+        "This page's origin may not connect; auth.origins and public.url name those that may.";
     Err(Box::new(answer::error(StatusCode::FORBIDDEN, "origin_not_allowed", message, None)))
+}
+
+/// Without keys only names that nobody else can point at this machine are ours (DNS rebinding).
+fn is_our_name(site: &Site, host: &str) -> bool {
+    let config = &site.service.config;
+    let Ok(url) = url::Url::parse(&format!("http://{host}/")) else { return false };
+    let public = config.public_url.as_ref().and_then(url::Url::host_str);
+    let name = url.host_str();
+    let fixed = match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(_) | url::Host::Ipv6(_)) => true,
+        None => false,
+    };
+    config.auth.keys.is_some() || fixed || public.is_some() && public == name
 }
 
 fn json(status: StatusCode, body: &serde_json::Value) -> Response {

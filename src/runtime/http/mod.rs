@@ -12,11 +12,14 @@ mod accept;
 mod admission;
 mod answer;
 mod auth;
+mod body;
 mod calls;
+mod kept;
 mod openapi;
 mod pages;
 mod realtime;
 mod secrets;
+mod stall;
 
 pub use accept::{Listening, bind, serve};
 
@@ -62,5 +65,7 @@ fn routes(site: Site) -> Router {
         .route("/", get(pages::index))
         .route("/{file}", get(pages::file))
         .fallback(answer::not_found)
+        .method_not_allowed_fallback(answer::wrong_method)
+        .layer(axum::middleware::from_fn(body::whole))
         .with_state(site)
 }

@@ -1,15 +1,18 @@
 //! `/v1/realtime`: the call gate before the upgrade, the call behind it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::ws::{WebSocket, WebSocketUpgrade};
-use axum::extract::{Query, State};
+use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use tokio::sync::mpsc;
 
+use super::accept::Place;
 use super::auth::{self, Caller};
+use super::kept::Kept;
 use super::{Site, answer};
 use crate::admission::{Admit, Answer, Cancelled, Lease, Offer, OwnerId, Ticket, Wake};
 use crate::config::Agent;
@@ -23,13 +26,15 @@ use crate::transport::realtime::{Defaults, RealtimeLeg};
 
 /// Owners at the call gate are told apart from the calls they become at the other gates.
 const CALL_GATE_OWNERS: u64 = 1 << 62;
-/// Bytes tungstenite may buffer towards one peer beyond the largest event.
+/// Bytes tungstenite may buffer towards one peer beyond the largest event. It is handed one event at
+/// a time; what waits behind that one is bounded by the leg.
 const WRITE_BUFFER_MAX: usize = 256 * 1024;
 
 /// Upgrades a request to a Realtime session, if there is room for a call.
 pub async fn upgrade(
     State(site): State<Site>,
     Query(query): Query<HashMap<String, String>>,
+    Extension(place): Extension<Arc<Place>>,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
 ) -> Response {
@@ -57,8 +62,10 @@ pub async fn upgrade(
     if let Some(protocol) = auth::subprotocol(&headers) {
         upgrade = upgrade.protocols([protocol]);
     }
-    let slot = Slot::of(site.service.gates.clone(), slot);
-    upgrade.on_upgrade(move |socket| run(site, call, caller, agent, query, slot, socket))
+    upgrade.on_upgrade(move |socket| async move {
+        run(site, call, caller, agent, query, slot, socket).await;
+        drop(place);
+    })
 }
 
 /// The agent asked for by `?agent=`, or by a model of its name; otherwise the default one.
@@ -69,10 +76,10 @@ fn agent_of<'a>(site: &'a Site, query: &HashMap<String, String>) -> &'a Agent {
 }
 
 /// Offers the call to its gate; a call that has to wait is parked here, its connection open.
-async fn take_slot(site: &Site, call: CallId, caller: &Caller) -> Result<Lease, Box<Response>> {
+async fn take_slot(site: &Site, call: CallId, caller: &Caller) -> Result<Slot, Box<Response>> {
     let service = &site.service;
     let owner = OwnerId(CALL_GATE_OWNERS | call.0);
-    let (control, mut wakes) = mpsc::channel(2);
+    let (control, wakes) = mpsc::channel(2);
     let mut gates = service.gates.for_owner(control);
     let now = service.clock.now();
     gates.rotate(now, owner, Generation(0), Cancelled::Superseded);
@@ -91,19 +98,19 @@ async fn take_slot(site: &Site, call: CallId, caller: &Caller) -> Result<Lease, 
     };
     let answer = gates.ask(now, Stage::Call, offer);
     let mut parked = match answer {
-        Answer::Admitted(lease) => return Ok(lease),
+        Answer::Admitted(lease) => return Ok(Slot::of(service.gates.clone(), lease, owner)),
         Answer::Refused(refusal) => {
             service.gates.forget(owner);
             return Err(Box::new(answer::refused(service, refusal)));
         }
         Answer::Queued(ticket) => {
-            Parked { gates, ticket: Some(ticket), owner, shared: service.gates.clone() }
+            let ticket = Some(ticket);
+            let (gates, wakes) = (Some(gates), Some(wakes));
+            Parked { gates, ticket, wakes, owner, shared: service.gates.clone() }
         }
     };
-    let woken = wakes.recv().await;
-    parked.ticket = None;
-    match woken {
-        Some(Wake::Granted { lease, .. }) => Ok(lease),
+    match parked.wait().await {
+        Some(Wake::Granted { lease, .. }) => Ok(Slot::of(service.gates.clone(), lease, owner)),
         Some(Wake::Ended { terminal, .. }) => {
             let queued_ms = service.clock.now().since(now).as_millis() as u64;
             Err(Box::new(answer::wait_ended(service, Stage::Call, terminal, queued_ms)))
@@ -115,18 +122,40 @@ async fn take_slot(site: &Site, call: CallId, caller: &Caller) -> Result<Lease, 
 
 /// A parked handshake. When its client goes away the wait is withdrawn; a waiter holds no unit.
 struct Parked {
-    gates: OwnerGates,
+    gates: Option<OwnerGates>,
     ticket: Option<Ticket>,
+    wakes: Option<mpsc::Receiver<Wake>>,
     owner: OwnerId,
     shared: Gates,
 }
 
+impl Parked {
+    async fn wait(&mut self) -> Option<Wake> {
+        let woken = self.wakes.as_mut()?.recv().await;
+        self.ticket = None;
+        if let Some(Wake::Ended { .. }) = woken {
+            self.shared.forget(self.owner);
+        }
+        woken
+    }
+}
+
 impl Drop for Parked {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            let now = self.shared.now();
-            self.gates.withdraw(now, ticket, Cancelled::HangUp);
-            self.shared.forget(self.owner);
+        let (Some(ticket), Some(mut gates), Some(wakes)) =
+            (self.ticket.take(), self.gates.take(), self.wakes.take())
+        else {
+            return;
+        };
+        gates.withdraw(self.shared.now(), ticket, Cancelled::HangUp);
+        drop(gates);
+        let (shared, owner) = (self.shared.clone(), self.owner);
+        // A grant may be on its way to us: nothing was started on it.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                shared.settle_crossed(wakes).await;
+                shared.forget(owner);
+            });
         }
     }
 }
@@ -135,11 +164,12 @@ impl Drop for Parked {
 struct Slot {
     gates: Gates,
     lease: Option<Lease>,
+    owner: OwnerId,
 }
 
 impl Slot {
-    fn of(gates: Gates, lease: Lease) -> Slot {
-        Slot { gates, lease: Some(lease) }
+    fn of(gates: Gates, lease: Lease, owner: OwnerId) -> Slot {
+        Slot { gates, lease: Some(lease), owner }
     }
 }
 
@@ -149,6 +179,7 @@ impl Drop for Slot {
             // Proof, not a guess: the call's task takes the lease out before it does anything.
             self.gates.settle_unused(lease);
         }
+        self.gates.forget(self.owner);
     }
 }
 
@@ -166,14 +197,15 @@ async fn run(
     let variables = variables(&site, call, &caller, query);
     let metadata = variables.metadata(&agent);
     let defaults = defaults(&site, &variables, &model, &agent, caller.session);
+    let realtime = &service.config.realtime;
+    let socket = Kept::new(socket, realtime.ping, realtime.dead_after);
     let leg = RealtimeLeg::new(socket, defaults);
     let settings = leg.protocol().settings();
     let accepted = Accepted::new(&service, call, caller.tenant, &agent, metadata);
     let Some(lease) = slot.lease.take() else { return };
     let leg: Box<dyn Leg> = Box::new(leg);
-    let owner = OwnerId(CALL_GATE_OWNERS | call.0);
     service.clone().run_call(lease, accepted, settings, leg).await;
-    service.gates.forget(owner);
+    drop(slot);
 }
 
 /// What is known of a call over this transport: its parameters are the query's.
@@ -222,3 +254,57 @@ pub fn defaults(
 
 /// How long a handshake may take in all, the wait for a slot apart.
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::Release;
+    use crate::admission::limits::Limits;
+    use crate::evidence::Evidence;
+    use crate::id::TenantId;
+
+    fn offer(gates: &mut OwnerGates, owner: u64) -> Answer {
+        let now = crate::time::Timestamp::from_millis(1);
+        gates.rotate(now, OwnerId(owner), Generation(0), Cancelled::Superseded);
+        let offer = Offer {
+            id: gates.name_offer(),
+            owner: OwnerId(owner),
+            generation: Generation(0),
+            born: now,
+            deadline: now + Duration::from_secs(60),
+            tenant: TenantId(0),
+            class: ClassId(0),
+            cost: 1,
+            bytes: 0,
+            retry_of: None,
+            supersedes: None,
+        };
+        gates.ask(now, Stage::Call, offer)
+    }
+
+    /// The grant has left the gate and its waiter goes before it has looked.
+    #[tokio::test]
+    async fn a_grant_that_crosses_a_leaving_client_comes_back_unused() {
+        let limits = Limits { max_wait_ms: 60_000, ..Limits::of(1, 4) };
+        let shared = Gates::new(Clock::start(), [(Stage::Call, limits)]);
+        let (control, _wakes) = mpsc::channel(2);
+        let mut holder = shared.for_owner(control);
+        let Answer::Admitted(lease) = offer(&mut holder, 1) else { panic!("the gate is empty") };
+        let (control, wakes) = mpsc::channel(2);
+        let mut gates = shared.for_owner(control);
+        let Answer::Queued(ticket) = offer(&mut gates, 2) else { panic!("the gate is full") };
+        let (gates, ticket, wakes) = (Some(gates), Some(ticket), Some(wakes));
+        let parked = Parked { gates, ticket, wakes, owner: OwnerId(2), shared: shared.clone() };
+        shared.settle(lease, Release::Completed(Evidence::Completed));
+        drop(parked);
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+        shared.look(Stage::Call, |gate| {
+            let counts = gate.counts(shared.now());
+            assert_eq!((counts.active, counts.queued, counts.quarantined), (0, 0, 0));
+            assert_eq!(gate.ledger().released_on(Evidence::NeverStarted), 1);
+            assert!(gate.generation(OwnerId(2)).is_none(), "the owner is forgotten");
+        });
+    }
+}

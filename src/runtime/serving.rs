@@ -1,0 +1,90 @@
+//! A server that answers: bound, its gates open to nobody yet, its providers still to come.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::clock::Clock;
+use super::gates::Gates;
+use super::http::{self, Listening, Site};
+use super::prompts::PromptSounds;
+use super::service::Service;
+use crate::admission::Closed;
+use crate::admission::limits::CloseMode;
+use crate::config::{Config, Fallback};
+use crate::id::Stage;
+
+/// How long connections may take to end once the server is told to stop.
+const STOP_MAX: Duration = Duration::from_secs(2);
+/// How long calls may take to end once the drain's window has closed.
+const END_MAX: Duration = Duration::from_secs(5);
+
+/// A running server. It refuses calls as `not_ready` until [`super::start::open`].
+pub struct Serving {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What all its calls share.
+    pub service: Arc<Service>,
+    stop: watch::Sender<bool>,
+    server: JoinHandle<()>,
+    timer: JoinHandle<()>,
+}
+
+impl Serving {
+    /// Begins to serve on a bound socket.
+    pub fn begin(config: Config, fallback: Fallback, listening: Listening) -> Serving {
+        let clock = Clock::start();
+        let gates = Gates::new(clock, config.gates());
+        gates.close(Stage::Call, Closed::NotReady, CloseMode::FinishQueue);
+        let timer = tokio::spawn(gates.clone().keep_time());
+        let prompts = PromptSounds::new(fallback);
+        let service = Arc::new(Service::new(config, gates, clock, prompts, incarnation()));
+        let (stop, stopping) = watch::channel(false);
+        let address = listening.address;
+        let server = tokio::spawn(http::serve(listening, Site::new(service.clone()), stopping));
+        Serving { address, service, stop, server, timer }
+    }
+
+    /// Refuses new calls and lets the accepted ones end by themselves, until the window closes or
+    /// somebody is in a hurry.
+    pub async fn drain(&self, window: Duration, hurry: impl Future<Output = ()>) {
+        let service = &self.service;
+        service.set_draining(true);
+        service.gates.close(Stage::Call, Closed::Draining, CloseMode::EndQueue);
+        let live = service.registry.live_count();
+        if live > 0 {
+            tracing::info!("draining: {live} calls; a second signal ends them now");
+        }
+        tokio::select! {
+            () = self.emptied() => return,
+            () = tokio::time::sleep(window) => {}
+            () = hurry => {}
+        }
+        service.end_calls();
+        let _ = tokio::time::timeout(END_MAX, self.emptied()).await;
+    }
+
+    async fn emptied(&self) {
+        while self.service.registry.live_count() > 0 {
+            self.service.registry.changed().await;
+        }
+    }
+
+    /// Stops listening; connections that are not calls end.
+    pub async fn stop(self) {
+        // The server's task ends by itself once told; nobody else listens on this channel by then.
+        let _ = self.stop.send(true);
+        let _ = tokio::time::timeout(STOP_MAX, self.server).await;
+        self.timer.abort();
+    }
+}
+
+/// A short random name: a new process never continues another's counters.
+fn incarnation() -> String {
+    const LETTERS: &[u8] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let random: [u8; 8] = rand::random();
+    random.iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect()
+}

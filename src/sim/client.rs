@@ -1,0 +1,96 @@
+//! What a scripted protocol client does and sees: its requests as events, its settings, its requests' lines.
+
+use std::time::Duration;
+
+use super::script::{Session, What};
+use super::world::World;
+use crate::call::Event;
+use crate::dialogue::{Item, ItemBody, ItemStatus, Message, Role, ToolRuns, ToolSpec};
+use crate::id::ItemId;
+use crate::leg::{FromCaller, Modality, Place, ResponseRequest, Settings, TurnDetection};
+use crate::time::ms;
+
+impl World {
+    /// A deed that is a request or an act of somebody other than the speaking caller.
+    pub(super) fn of_client(&mut self, what: What) -> Option<Event> {
+        let tag = None;
+        let said = match what {
+            What::Says { .. } | What::Noise(_) => return None,
+            What::Drains => return Some(Event::Drain),
+            What::Commits => {
+                let at = Duration::from_micros(self.now.as_micros());
+                let buffered = at.saturating_sub(self.committed);
+                self.committed = at;
+                return Some(Event::Commit { buffered, at, tag });
+            }
+            What::HangsUp => FromCaller::Gone { how: "closed" },
+            What::Presses(key) => FromCaller::Dtmf(key),
+            What::Cancels => FromCaller::Cancel { response: None, tag },
+            What::Responds { beside } => {
+                let request = ResponseRequest { out_of_band: beside, ..Default::default() };
+                FromCaller::Respond { request: Box::new(request), tag }
+            }
+            What::Writes(text) => {
+                let item = self.client_item(ItemBody::Text { role: Role::User, text });
+                FromCaller::AddItem { item, after: Place::End, tag }
+            }
+            What::Outputs(output) => {
+                let call_id = self.function.clone().unwrap_or_default();
+                let item = self.client_item(ItemBody::FunctionOutput { call_id, output });
+                FromCaller::AddItem { item, after: Place::End, tag }
+            }
+            What::Truncates(played) => {
+                let item = self.sounding.clone().unwrap_or_else(|| ItemId::new("none"));
+                FromCaller::Truncate { item, played, tag }
+            }
+            What::Clears => FromCaller::ClearAudio,
+            What::Configures(session) => {
+                let mut settings = self.call.settings().clone();
+                apply(&mut settings, &session);
+                FromCaller::Configure(Box::new(settings))
+            }
+        };
+        Some(Event::Caller(said))
+    }
+
+    fn client_item(&mut self, body: ItemBody) -> Item {
+        self.items += 1;
+        let id = ItemId::new(&format!("client_{}", self.items));
+        Item { id, body, status: ItemStatus::Completed }
+    }
+}
+
+/// Brings what a script says of the session into its settings.
+pub(super) fn apply(settings: &mut Settings, session: &Session) {
+    if session.manual == Some(true) {
+        settings.turn_detection = TurnDetection::Manual;
+    }
+    if let TurnDetection::Server(turns) = &mut settings.turn_detection {
+        turns.interrupt_response = session.interrupt_response.unwrap_or(turns.interrupt_response);
+        turns.create_response = session.create_response.unwrap_or(turns.create_response);
+        turns.idle = session.idle_ms.map(ms).or(turns.idle);
+    }
+    match session.text {
+        Some(true) => settings.modality = Modality::Text,
+        Some(false) => settings.modality = Modality::Audio,
+        None => {}
+    }
+    let named = session.client_tools.iter().map(|name| ToolSpec {
+        name: name.clone(),
+        description: String::new(),
+        parameters: serde_json::json!({"type": "object"}),
+        runs: ToolRuns::AtClient,
+    });
+    settings.tools.extend(named);
+}
+
+/// A message of a request as expectations write it.
+pub(super) fn line_of(message: &Message) -> String {
+    match message {
+        Message::Said { role: Role::System, text } => format!("system: {text}"),
+        Message::Said { role: Role::User, text } => format!("user: {text}"),
+        Message::Said { role: Role::Assistant, text } => format!("agent: {text}"),
+        Message::Called(call) => format!("called {}", call.name),
+        Message::Returned { output, .. } => format!("returned {output}"),
+    }
+}

@@ -1,0 +1,21 @@
+//! The server from outside: served in this process with scripted providers, talked to over real sockets.
+
+mod bad_events;
+mod bad_frames;
+mod bad_requests;
+mod call_gate;
+mod client;
+mod connections;
+mod drain;
+mod http;
+mod interruptions;
+mod keys;
+mod leaks;
+mod limits_changed;
+mod openapi;
+mod panics;
+mod providers;
+mod refusals;
+mod rig;
+mod served;
+mod slow;

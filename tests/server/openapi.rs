@@ -1,0 +1,238 @@
+//! `/openapi.json` is true: every documented answer is given, and what is given has the documented shape.
+
+use std::collections::BTreeSet;
+
+use floorkeeper::id::Stage;
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::http::{self, Answer};
+use crate::keys::locked;
+use crate::rig::{Rig, enabled, eventually};
+
+/// A checker for the part of JSON Schema that the description uses.
+struct Checker {
+    document: Value,
+    /// Documented answers that were seen: method, path, status.
+    seen: BTreeSet<(String, String, String)>,
+}
+
+impl Checker {
+    async fn of(rig: &Rig) -> Checker {
+        Checker { document: rig.get("/openapi.json").await.json(), seen: BTreeSet::new() }
+    }
+
+    /// The answer is one of those that are documented, in its documented shape.
+    fn check(&mut self, method: &str, path: &str, answer: &Answer) {
+        let status = answer.status.to_string();
+        let what = format!("{method} {path} -> {status}");
+        let operation = &self.document["paths"][path][method.to_lowercase()];
+        assert!(operation.is_object(), "{what}: the path is not documented");
+        let documented = &operation["responses"][&status];
+        assert!(documented.is_object(), "{what} is not documented: {answer:?}");
+        if let Some(content) = documented.get("content").and_then(Value::as_object) {
+            let kind = answer.header("content-type").unwrap_or("").split(';').next().unwrap_or("");
+            let shape =
+                content.get(kind).unwrap_or_else(|| panic!("{what}: {kind} is not documented"));
+            if kind == "application/json" {
+                let mut wrong = Vec::new();
+                self.compare(&shape["schema"], &answer.json(), "$", &mut wrong);
+                assert!(wrong.is_empty(), "{what}: {wrong:#?}\n{:#}", answer.json());
+            }
+        }
+        self.seen.insert((method.to_lowercase(), path.to_owned(), status));
+    }
+
+    fn compare(&self, schema: &Value, value: &Value, at: &str, wrong: &mut Vec<String>) {
+        let Some(schema) = schema.as_object() else {
+            if *schema != json!(true) {
+                wrong.push(format!("{at}: the schema is {schema}"));
+            }
+            return;
+        };
+        for (word, meaning) in schema {
+            match word.as_str() {
+                "$ref" => {
+                    let path = meaning.as_str().unwrap().trim_start_matches('#');
+                    let target = self.document.pointer(path);
+                    self.compare(target.unwrap_or(&Value::Null), value, at, wrong);
+                }
+                "type" => {
+                    let one = std::slice::from_ref(meaning);
+                    let kinds = meaning.as_array().map_or(one, Vec::as_slice);
+                    if !kinds.iter().any(|kind| is_a(kind.as_str().unwrap(), value)) {
+                        wrong.push(format!("{at}: {value} is no {meaning}"));
+                    }
+                }
+                "const" if meaning != value => {
+                    wrong.push(format!("{at}: {value} is not {meaning}"))
+                }
+                "enum" if !meaning.as_array().unwrap().contains(value) => {
+                    wrong.push(format!("{at}: {value} is none of {meaning}"));
+                }
+                "oneOf" => {
+                    let fits = |schema: &&Value| {
+                        let mut wrong = Vec::new();
+                        self.compare(schema, value, at, &mut wrong);
+                        wrong.is_empty()
+                    };
+                    let count = meaning.as_array().unwrap().iter().filter(fits).count();
+                    if count != 1 {
+                        wrong.push(format!("{at}: {value} fits {count} of {meaning}"));
+                    }
+                }
+                "required" => {
+                    for key in meaning.as_array().unwrap() {
+                        if value.get(key.as_str().unwrap()).is_none() {
+                            wrong.push(format!("{at}: {key} is missing"));
+                        }
+                    }
+                }
+                "properties" => {
+                    for (key, schema) in meaning.as_object().unwrap() {
+                        if let Some(value) = value.get(key) {
+                            self.compare(schema, value, &format!("{at}.{key}"), wrong);
+                        }
+                    }
+                }
+                "additionalProperties" => {
+                    let known = schema.get("properties").and_then(Value::as_object);
+                    for (key, value) in value.as_object().into_iter().flatten() {
+                        if !known.is_some_and(|known| known.contains_key(key)) {
+                            self.compare(meaning, value, &format!("{at}.{key}"), wrong);
+                        }
+                    }
+                }
+                "items" => {
+                    for (index, value) in value.as_array().into_iter().flatten().enumerate() {
+                        self.compare(meaning, value, &format!("{at}[{index}]"), wrong);
+                    }
+                }
+                "description" | "const" | "enum" => {}
+                other => wrong.push(format!("{at}: this checker does not know `{other}`")),
+            }
+        }
+    }
+
+    /// Every documented answer: method, path, status.
+    fn documented(&self) -> BTreeSet<(String, String, String)> {
+        let mut all = BTreeSet::new();
+        for (path, operations) in self.document["paths"].as_object().unwrap() {
+            for (method, operation) in operations.as_object().unwrap() {
+                let Some(responses) = operation.get("responses") else { continue };
+                for status in responses.as_object().unwrap().keys() {
+                    all.insert((method.clone(), path.clone(), status.clone()));
+                }
+            }
+        }
+        all
+    }
+}
+
+fn is_a(kind: &str, value: &Value) -> bool {
+    match kind {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("there is no type {other}"),
+    }
+}
+
+/// A request of a documented operation: method, documented path, path asked for, body.
+type Asked = (&'static str, &'static str, &'static str, &'static str);
+
+/// What every operation is asked, the path filled in; `call-1` is one that there is.
+const ASKED: [Asked; 27] = [
+    ("GET", "/healthz", "/healthz", ""),
+    ("GET", "/readyz", "/readyz", ""),
+    ("GET", "/metrics", "/metrics", ""),
+    ("GET", "/openapi.json", "/openapi.json", ""),
+    ("GET", "/v1/calls", "/v1/calls", ""),
+    ("GET", "/v1/calls/{id}", "/v1/calls/call-1", ""),
+    ("GET", "/v1/calls/{id}", "/v1/calls/call-99", ""),
+    ("GET", "/v1/drain", "/v1/drain", ""),
+    ("PUT", "/v1/drain", "/v1/drain", "{\"enabled\": false}"),
+    ("PUT", "/v1/drain", "/v1/drain", "{}"),
+    ("GET", "/v1/ledger", "/v1/ledger", ""),
+    ("GET", "/v1/admission", "/v1/admission", ""),
+    (
+        "PATCH",
+        "/v1/admission/{gate}",
+        "/v1/admission/model",
+        "{\"queue\": 1, \"slots\": \"unlimited\"}",
+    ),
+    ("PATCH", "/v1/admission/{gate}", "/v1/admission/model", "{\"slots\": 2}"),
+    ("PATCH", "/v1/admission/{gate}", "/v1/admission/model", "{\"slots\": null}"),
+    ("PATCH", "/v1/admission/{gate}", "/v1/admission/nothing", "{}"),
+    ("PUT", "/v1/admission/{gate}/hold", "/v1/admission/model/hold", "{\"units\": 1}"),
+    ("PUT", "/v1/admission/{gate}/hold", "/v1/admission/model/hold", "{\"units\": 0}"),
+    ("PUT", "/v1/admission/{gate}/hold", "/v1/admission/nothing/hold", ""),
+    ("DELETE", "/v1/admission/{gate}/hold", "/v1/admission/model/hold", ""),
+    ("DELETE", "/v1/admission/{gate}/hold", "/v1/admission/nothing/hold", ""),
+    ("POST", "/v1/realtime/client_secrets", "/v1/realtime/client_secrets", ""),
+    ("POST", "/v1/realtime/client_secrets", "/v1/realtime/client_secrets", "{\"session\": 1}"),
+    ("GET", "/v1/realtime", "/v1/realtime", ""),
+    ("GET", "/prompts/{locale}/{file}", "/prompts/en/retry_busy.wav", ""),
+    ("GET", "/prompts/{locale}/{file}", "/prompts/en/nothing.wav", ""),
+    ("GET", "/v1/calls", "/v1/calls", ""),
+];
+
+/// Every documented answer, but the two that need ten thousand keys or a full disk of patience, is given and
+/// has its shape.
+#[tokio::test]
+async fn every_documented_answer_is_given_in_its_shape() {
+    let limits = ["limits.call.slots=1", "limits.call.queue=1", "limits.call.max_wait_ms=300"];
+    let rig = Rig::start(&limits).await;
+    let address = rig.serving.address;
+    let mut checker = Checker::of(&rig).await;
+    let mut client = Client::connect(&rig).await;
+    client.ask("Tell me a story.").await;
+    client.until("response.output_audio.delta").await;
+    for (method, path, asked, body) in ASKED {
+        let answer = http::ask(address, method, asked, &[], body).await;
+        checker.check(method, path, &answer);
+    }
+    let realtime = "/v1/realtime";
+    let mut parked = http::knock(address, &[]).await;
+    eventually("it is parked", || match rig.counts(Stage::Call).queued {
+        1 => Ok(()),
+        other => Err(format!("{other} are")),
+    })
+    .await;
+    checker.check("GET", realtime, &http::knocked(address, &[]).await);
+    checker.check("GET", realtime, &http::answer(&mut parked).await);
+    checker.check("GET", realtime, &http::knocked(address, &[("Origin", "null")]).await);
+    rig.put("/v1/drain", &enabled(true)).await;
+    checker.check("GET", realtime, &http::knocked(address, &[]).await);
+    checker.check("GET", "/readyz", &rig.get("/readyz").await);
+    rig.put("/v1/drain", &enabled(false)).await;
+    client.hang_up().await;
+    rig.quiet().await;
+    checker.check("GET", realtime, &http::knocked(address, &[]).await);
+    checker.check("GET", "/v1/calls/{id}", &rig.get("/v1/calls/call-1").await);
+    locked_answers(&mut checker).await;
+    let unseen: Vec<_> = checker.documented().difference(&checker.seen).cloned().collect();
+    let rare = ("post".to_owned(), "/v1/realtime/client_secrets".to_owned(), "429".to_owned());
+    assert_eq!(unseen, [rare], "documented, and never given here");
+}
+
+/// Without the key of a locked server.
+async fn locked_answers(checker: &mut Checker) {
+    let rig = locked("documented", &[]).await;
+    for (method, path, asked, body) in ASKED {
+        let answer = http::ask(rig.serving.address, method, asked, &[], body).await;
+        let open = matches!(path, "/healthz" | "/readyz" | "/metrics" | "/openapi.json")
+            || path.starts_with("/prompts");
+        assert_eq!(
+            answer.status == 401,
+            !open,
+            "{method} {asked} without a key: {}",
+            answer.status
+        );
+        checker.check(method, path, &answer);
+    }
+}

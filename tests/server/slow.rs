@@ -1,0 +1,90 @@
+//! Peers that do not read, and peers that vanish: they lose their call, nobody else notices.
+
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpSocket;
+
+use crate::client::Client;
+use crate::http;
+use crate::rig::{Rig, eventually};
+
+/// A masked text frame of less than 64 KiB.
+fn text(event: &serde_json::Value) -> Vec<u8> {
+    let payload = event.to_string();
+    let mut bytes = vec![0x81, 0x80 | 126];
+    bytes.extend(u16::try_from(payload.len()).unwrap().to_be_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(payload.as_bytes());
+    bytes
+}
+
+/// A reader that never reads is lost once its bounded buffers are full, with all that it held.
+#[tokio::test]
+async fn a_reader_that_never_reads_loses_its_call() {
+    let rig = Rig::telling_stories(&["tts.words_per_s=20"]).await;
+    let mut beside = Client::connect(&rig).await;
+    beside.ask("Tell me a story.").await;
+    beside.until("response.output_audio.delta").await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4_096).unwrap();
+    let mut deaf = socket.connect(rig.serving.address).await.unwrap();
+    let mut head = format!("GET /v1/realtime HTTP/1.1\r\nHost: {}\r\n", rig.serving.address);
+    for (name, value) in http::HANDSHAKE {
+        head += &format!("{name}: {value}\r\n");
+    }
+    deaf.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+    assert_eq!(http::answer(&mut deaf).await.status, 101);
+    deaf.write_all(&text(&json!({"type": "response.create", "padding": " ".repeat(200)})))
+        .await
+        .unwrap();
+    // Each of these is echoed twice, whole; what nobody reads fills the buffers.
+    let content = json!([{"type": "input_text", "text": "x".repeat(50_000)}]);
+    let item = json!({"type": "message", "role": "user", "content": content});
+    let event = text(&json!({"type": "conversation.item.create", "item": item}));
+    let service = rig.service();
+    let mut written = 0;
+    while service.registry.live_count() > 1 && written < 2_000 {
+        let write = tokio::time::timeout(crate::rig::LIMIT, deaf.write_all(&event)).await;
+        if write.expect("the server reads on, or hangs up").is_err() {
+            break;
+        }
+        written += 1;
+    }
+    eventually("the call is lost", || match service.registry.live_count() {
+        1 => Ok(()),
+        other => Err(format!("{other} calls are live")),
+    })
+    .await;
+    assert_eq!(beside.answered().await["status"], "completed", "nobody else notices");
+    beside.hang_up().await;
+    drop(deaf);
+    rig.quiet().await;
+}
+
+/// A peer that is quiet is pinged; one that answers is kept, one that does not has lost its call.
+#[tokio::test]
+async fn a_peer_that_vanishes_is_noticed() {
+    let rig = Rig::start(&["realtime.ping_ms=100", "realtime.dead_after_ms=400"]).await;
+    // This one never reads or writes again, and its kernel acknowledges all the same.
+    let mut vanished = http::knock(rig.serving.address, &[]).await;
+    assert_eq!(http::answer(&mut vanished).await.status, 101);
+    let mut quiet = Client::connect(&rig).await;
+    let pings = async {
+        for _ in 0..8 {
+            let ping = quiet.message().await;
+            assert!(matches!(ping, Some(Ok(m)) if m.is_ping()), "only pings are heard");
+        }
+    };
+    pings.await;
+    let service = rig.service();
+    eventually("it is lost", || match service.registry.live_count() {
+        1 => Ok(()),
+        other => Err(format!("{other} calls are live")),
+    })
+    .await;
+    quiet.ask("Are you still there?").await;
+    assert_eq!(quiet.answered().await["status"], "completed");
+    quiet.hang_up().await;
+    drop(vanished);
+    rig.quiet().await;
+}
