@@ -219,8 +219,8 @@ impl Lanes {
         ready.min_by_key(|&(lane, at)| self.order(lane as u16, &slab[at], now)).map(|(_, at)| at)
     }
 
-    /// Brings every tenant's slot-time up to now, and with it where a newly busy tenant begins: done
-    /// whenever one comes or goes, so that the order does not hang on when anybody looked.
+    /// Brings every tenant's slot-time up to now, and with it where a newly busy tenant begins:
+    /// done whenever one comes or goes, so that the order does not hang on when anybody looked.
     fn accrue_all(&mut self, now: Timestamp) {
         if self.fairness != Fairness::Fair {
             return;

@@ -247,7 +247,8 @@ impl Shadow {
         self.woken(now, wakes);
     }
 
-    /// Ends the virtual work that is over by now. The gate itself catches up when it is asked something.
+    /// Ends the virtual work that is over by now. The gate itself catches up when it is asked
+    /// something.
     fn end_due(&mut self, now: Timestamp) {
         while let Some(&(at, offer)) = self.ends.first() {
             if at > now {
