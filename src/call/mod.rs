@@ -53,6 +53,19 @@ pub use fallback::{Cause, Choose, Said};
 pub use profile::Profile;
 use state::{Ear, Floor, Orphan, Owed, Settling, Side};
 
+/// Deliberately broken variants of the call's mechanisms, each caught by a fixture
+/// (`cargo test --features mutants --test calls_mutants`).
+pub const MUTANTS: [&str; 8] = [
+    "fence_only_before_synthesis",
+    "history_from_generated_text",
+    "tool_started_after_fence",
+    "resume_forgotten",
+    "second_reply_for_split_final",
+    "deadline_reset_by_retry",
+    "release_on_cancel",
+    "budget_ignored",
+];
+
 /// Who is calling: fixed when the call begins.
 #[derive(Clone, Debug)]
 pub struct Identity {

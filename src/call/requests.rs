@@ -116,16 +116,16 @@ impl Call {
             let code = "invalid_request";
             return self.tell(ToCaller::Rejected { code, message, param: None, tag });
         }
+        if self.is_leaving() {
+            let message = "The call is ending; no response can be made any more.".to_owned();
+            let code = "call_ending";
+            return self.tell(ToCaller::Rejected { code, message, param: None, tag });
+        }
         if request.out_of_band {
             return self.respond_beside(now, admit, *request, tag);
         }
         if let Some(response) = self.active_response() {
             return self.reject_second(&response.to_string(), tag);
-        }
-        if self.is_leaving() {
-            let message = "The call is ending; no response can be made any more.".to_owned();
-            let code = "call_ending";
-            return self.tell(ToCaller::Rejected { code, message, param: None, tag });
         }
         match self.settling.back_mut() {
             // The words this asks about are still being recognised.

@@ -23,6 +23,7 @@ impl Call {
         born: Timestamp,
         turn: Option<Turn>,
     ) -> Verdict {
+        let born = if mutant::is("deadline_reset_by_retry") { now } else { born };
         // Answers beside the conversation keep an order of births of their own and never rotate.
         let beside = stage.rotates() && turn.is_none();
         let owner = if beside { self.side_owner() } else { self.owner() };
@@ -64,7 +65,6 @@ impl Call {
         turn: Option<Turn>,
     ) -> Timestamp {
         let most = admit.max_wait(stage);
-        let born = if mutant::is("deadline_reset_by_retry") { now } else { born };
         match turn.map(|turn| (turn.audible_by, turn.heard)) {
             Some((Some(_), false)) => born + most.min(self.quiet_max()),
             Some((Some(_), true)) => now + most,

@@ -179,8 +179,12 @@ impl Call {
         };
         self.tell(ToCaller::ResponseEnded { response, end, usage });
         self.retries = 0;
+        if asked {
+            // The client's own functions come first; the turn goes on with their outputs.
+            return Some(answer.turn.id);
+        }
         self.tell_turn(answer.turn.id, "answered");
-        asked.then_some(answer.turn.id)
+        None
     }
 
     fn record_heard(

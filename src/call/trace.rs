@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use super::{Action, Event};
-use crate::leg::{FromCaller, PlayoutState, ResponseEnd, ToCaller};
+use crate::leg::{FromCaller, Modality, PlayoutState, ResponseEnd, ToCaller};
 
 /// The line for an event, or `None` for what happens all the time.
 pub fn event(event: &Event) -> Option<String> {
@@ -100,7 +100,12 @@ fn told(what: &ToCaller) -> Option<String> {
         }
         ToCaller::TranscriptionFailed { code, .. } => format!("-> transcription failed: {code}"),
         ToCaller::ResponseStarted(head) => format!("-> {} starts", head.response),
-        ToCaller::MessageStarted { response, .. } => format!("-> {response} is audible"),
+        ToCaller::MessageStarted { response, modality: Modality::Audio, .. } => {
+            format!("-> {response} is audible")
+        }
+        ToCaller::MessageStarted { response, modality: Modality::Text, .. } => {
+            format!("-> {response} is being written")
+        }
         ToCaller::MessageEnded { completed, .. } => {
             format!("-> message {}", if *completed { "whole" } else { "cut" })
         }

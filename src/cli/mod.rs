@@ -14,6 +14,7 @@ pub mod models;
 pub mod prompts;
 pub mod replay;
 pub mod serve;
+pub mod storm;
 pub mod wav;
 pub mod wer;
 
@@ -38,6 +39,8 @@ enum Command {
     /// Scripts of calls in virtual time.
     #[command(subcommand)]
     Fixture(FixtureCommand),
+    /// Seeded random calls in virtual time.
+    Storm(storm::StormArgs),
     /// Admission tools.
     #[command(subcommand)]
     Admission(AdmissionCommand),
@@ -115,6 +118,7 @@ impl Cli {
             Command::Call(args) => call::run(args).await,
             Command::Load(args) => load::run(args).await,
             Command::Fixture(FixtureCommand::Run(args)) => fixture::run(&args),
+            Command::Storm(args) => storm::run(&args),
             Command::Admission(AdmissionCommand::Replay { file, json }) => replay::run(&file, json),
             Command::Models(ModelsCommand::Fetch { to, json }) => {
                 models::fetch(to.as_deref(), json)

@@ -10,5 +10,7 @@ pub mod expect;
 pub mod facts;
 mod gates;
 pub mod script;
+pub mod storm;
+mod watch;
 mod workers;
 pub mod world;

@@ -23,7 +23,8 @@ pub(super) struct Workers {
     llm: LlmScript,
     tts: TtsScript,
     asr: AsrScript,
-    tools: Vec<ToolScript>,
+    /// By their place in the process's table; the others are not scripted.
+    tools: BTreeMap<u16, ToolScript>,
     evidence: BTreeMap<Stage, Duration>,
     pub effects: Effects,
     runs: BTreeMap<RunId, Worker>,
@@ -59,14 +60,17 @@ pub(super) enum Came {
 
 impl Workers {
     pub fn new(config: &Config) -> Result<Workers, BuildError> {
-        let tools = config.tools.values().filter(|tool| tool.provider == "scripted");
+        let mut tools = BTreeMap::new();
+        for (at, tool) in config.tools.values().enumerate() {
+            if tool.provider == "scripted" {
+                tools.insert(at as u16, ToolScript::from_table(&tool.table)?);
+            }
+        }
         Ok(Workers {
             llm: LlmScript::from_table(&config.llm.table)?,
             tts: TtsScript::from_table(&config.tts.table)?,
             asr: AsrScript::from_table(&config.asr.table)?,
-            tools: tools
-                .map(|tool| ToolScript::from_table(&tool.table))
-                .collect::<Result<_, _>>()?,
+            tools,
             evidence: config
                 .gates()
                 .into_iter()
@@ -78,8 +82,8 @@ impl Workers {
         })
     }
 
-    /// The scripted tools, in the order of their ids.
-    pub fn tools(&self) -> &[ToolScript] {
+    /// The scripted tools, by their ids.
+    pub fn tools(&self) -> &BTreeMap<u16, ToolScript> {
         &self.tools
     }
 
@@ -133,7 +137,7 @@ impl Workers {
             }
             Action::UseTool { run, tool, idempotency_key, .. } => {
                 let nth = self.nth(3);
-                let Some(script) = self.tools.get(usize::from(tool.0)) else { return };
+                let Some(script) = self.tools.get(&tool.0) else { return };
                 let tool_run = script.start(now, nth, idempotency_key);
                 self.add(*run, Stage::Tool(*tool), unit, Running::Tool(Box::new(tool_run)));
             }

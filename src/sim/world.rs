@@ -9,6 +9,7 @@ use super::expect::{self, HeardCheck};
 use super::facts::Fact;
 use super::gates::SimGates;
 use super::script::{Deed, Script, WORDS_PER_S, What, When};
+use super::watch::Watch;
 use super::workers::{Came, Workers};
 use crate::admission::{Admit, Answer, Cancelled, Lease, Offer, OwnerId, Release, Wake};
 use crate::audio::duration_to_samples;
@@ -84,6 +85,7 @@ pub(super) struct World {
     pub(super) items: u32,
     saying: String,
     interrupted: Option<(String, Duration)>,
+    watch: Watch,
     words_per_s: f64,
     prompts: VecDeque<Event>,
     /// The item that sounded last.
@@ -125,7 +127,7 @@ impl World {
         let profile = Arc::new(config.profile(agent, &abilities, fallback));
         let mut world = World {
             now: Timestamp::ZERO,
-            call: Call::new(Timestamp::ZERO, identity, profile, settings),
+            call: Call::new(Timestamp::ZERO, identity, profile.clone(), settings),
             gates: SimGates::new(config.gates()),
             workers,
             names: config.gates().iter().map(|(s, _)| (*s, config.gate_name(*s))).collect(),
@@ -148,6 +150,7 @@ impl World {
             items: 0,
             saying: String::new(),
             interrupted: None,
+            watch: Watch::new(profile.budget),
             words_per_s: words_per_s(script),
             prompts: VecDeque::new(),
             sounding: None,
@@ -343,6 +346,7 @@ impl World {
     }
 
     fn handle(&mut self, event: Event) {
+        self.watch.state(self.now, &self.call, &mut self.problems);
         if let Some(line) = trace::event(&event) {
             self.line(&line);
         }
@@ -370,6 +374,7 @@ impl World {
     }
 
     fn carry_out(&mut self, action: Action) {
+        self.watch.action(self.now, &action, &mut self.problems);
         if let Some(line) = trace::action(&action) {
             self.line(&line);
         }
@@ -466,6 +471,7 @@ impl World {
             }
         }
         self.awaited.clear();
+        self.watch.rest(&self.call, &mut self.problems);
         if self.call.has_ended().is_none() {
             self.step(Event::Caller(FromCaller::Gone { how: "closed" }));
         }
@@ -528,15 +534,14 @@ fn words_per_s(script: &Script) -> f64 {
 
 /// The scripted tools, offered to the model.
 fn specs(script: &Script, workers: &Workers) -> Vec<ToolSpec> {
-    let scripted = script.config.tools.iter().enumerate();
-    let scripted = scripted.filter(|(_, (_, tool))| tool.provider == "scripted");
-    scripted
-        .zip(workers.tools())
-        .map(|((at, (name, _)), tool)| ToolSpec {
-            name: name.clone(),
+    let names: Vec<&String> = script.config.tools.keys().collect();
+    let tools = workers.tools().iter();
+    tools
+        .map(|(at, tool)| ToolSpec {
+            name: names[usize::from(*at)].clone(),
             description: tool.description().to_owned(),
             parameters: tool.parameters().clone(),
-            runs: ToolRuns::Here { tool: ToolId(at as u16), effect: tool.effect() },
+            runs: ToolRuns::Here { tool: ToolId(*at), effect: tool.effect() },
         })
         .collect()
 }

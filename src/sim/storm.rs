@@ -1,0 +1,212 @@
+//! Seeded storms: random callers, faults, limits and interruptions over the same world. Same seed, same story.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use super::script::Script;
+use super::world::{self, Outcome};
+use crate::call::Choose;
+
+const WORDS: [&str; 12] =
+    ["I", "want", "a", "table", "for", "two", "people", "tonight", "please", "wait", "stop", "no"];
+const ALONE: [&str; 5] = ["mm-hmm", "okay", "stop", "yeah", "wait"];
+
+/// One storm: the fixture that a seed stands for, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Storm {
+    /// The fixture, as it could stand in a file.
+    pub script: String,
+    /// What happened.
+    pub outcome: Outcome,
+}
+
+/// Runs the storm of a seed. The error says why its script cannot be run: a mistake in this file.
+pub fn run(seed: u64, fallback: Arc<dyn Choose>) -> Result<Storm, String> {
+    let script = write(seed);
+    let parsed = Script::parse(&format!("storm {seed}"), &script).map_err(|e| e.to_string())?;
+    let outcome = world::run(&parsed, fallback).map_err(|e| e.to_string())?;
+    Ok(Storm { script, outcome })
+}
+
+/// The fixture of a seed.
+pub fn write(seed: u64) -> String {
+    let mut storm = Draw { rng: StdRng::seed_from_u64(seed) };
+    let mut text = format!("about = \"storm {seed}\"\nends_by = \"90s\"\n");
+    storm.session(&mut text);
+    storm.gates(&mut text);
+    storm.providers(&mut text);
+    storm.callers(&mut text);
+    text
+}
+
+struct Draw {
+    rng: StdRng,
+}
+
+impl Draw {
+    fn chance(&mut self, percent: u32) -> bool {
+        self.rng.random_range(0..100) < percent
+    }
+
+    fn up_to(&mut self, from: u64, to: u64) -> u64 {
+        self.rng.random_range(from..=to)
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        // Every list in this file has entries.
+        *all.choose(&mut self.rng).unwrap_or(&all[0])
+    }
+
+    fn session(&mut self, text: &mut String) {
+        let _ = writeln!(text, "[session]");
+        if self.chance(15) {
+            let _ = writeln!(text, "interrupt_response = false");
+        }
+        if self.chance(10) {
+            let _ = writeln!(text, "create_response = false");
+        }
+        if self.chance(10) {
+            let _ = writeln!(text, "idle_ms = {}", self.up_to(3_000, 9_000));
+        }
+        if self.chance(20) {
+            let _ = writeln!(text, "client_tools = [\"weather\"]");
+        }
+        if self.chance(30) {
+            let _ = writeln!(text, "[turn]\nbudget_ms = {}", self.up_to(1_500, 8_000));
+        }
+    }
+
+    fn gates(&mut self, text: &mut String) {
+        for gate in ["recognition", "model", "synthesis", "tools"] {
+            if !self.chance(40) {
+                continue;
+            }
+            let (slots, queue) = (self.up_to(0, 2), self.up_to(0, 2));
+            let (wait, evidence) = (self.up_to(500, 9_000), self.up_to(200, 3_000));
+            let _ = writeln!(
+                text,
+                "[limits.{gate}]\nslots = {slots}\nqueue = {queue}\nmax_wait_ms = {wait}\n\
+                 evidence_ms = {evidence}"
+            );
+            if gate != "tools" && slots > 0 && self.chance(50) {
+                let (from, until) = (self.up_to(0, 9_000), self.up_to(9_000, 20_000));
+                let hold = format!("hold = {slots}\nfrom = \"{from}ms\"\nuntil = \"{until}ms\"");
+                let _ = writeln!(text, "[[gate]]\ngate = \"{gate}\"\n{hold}");
+            }
+        }
+    }
+
+    /// A list of one value a run: mostly none.
+    fn now_and_then(&mut self, percent: u32, value: impl Fn(&mut Draw) -> String) -> String {
+        let values: Vec<String> = (0..6)
+            .map(|_| match self.chance(percent) {
+                true => value(self),
+                false => "\"none\"".to_owned(),
+            })
+            .collect();
+        format!("[{}]", values.join(", "))
+    }
+
+    fn faults(&mut self, text: &mut String) {
+        let fail = self.now_and_then(12, |draw| {
+            format!("{:?}", draw.one_of(&["429", "500", "refused", "reset"]))
+        });
+        let after = self.up_to(0, 2_500);
+        let stall = self.now_and_then(10, |draw| draw.up_to(0, 2_000).to_string());
+        let late = self.now_and_then(25, |draw| draw.up_to(1, 1_500).to_string());
+        let ack = self.now_and_then(25, |draw| draw.up_to(0, 4_000).to_string());
+        let flag = |draw: &mut Draw, percent| draw.now_and_then(percent, |_| "true".to_owned());
+        let (empty, garbage) = (flag(self, 6), flag(self, 4));
+        let (deaf, endless) = (flag(self, 6), flag(self, 4));
+        let _ = writeln!(
+            text,
+            "fail = {fail}\nfail_after_ms = {after}\nstall_after_ms = {stall}\n\
+             late_after_cancel_ms = {late}\ncancel_ack_ms = {ack}\nempty = {empty}\n\
+             garbage = {garbage}\nignore_cancel = {deaf}\nnever_end = {endless}"
+        );
+    }
+
+    fn providers(&mut self, text: &mut String) {
+        let replies: Vec<String> = (0..6).map(|_| format!("{:?}", self.reply())).collect();
+        let tools = self.now_and_then(30, |draw| {
+            let name = draw.one_of(&["book", "look", "weather", "nothing"]);
+            format!("{{ name = \"{name}\", arguments = {{ seats = 2 }} }}")
+        });
+        let (first, rate) = (self.up_to(30, 2_500), self.up_to(2, 60));
+        let _ = writeln!(text, "[llm]\nreply = [{}]\ntool = {tools}", replies.join(", "));
+        let _ = writeln!(text, "first_token_ms = {first}\ntokens_per_s = {rate}");
+        self.faults(text);
+        let (first, rate) = (self.up_to(30, 900), self.up_to(1, 20));
+        let times = self.chance(50);
+        let _ = writeln!(text, "[tts]\nfirst_audio_ms = {first}\nrate_x = {rate}");
+        let _ = writeln!(text, "word_times = {times}");
+        self.faults(text);
+        let (partial, last) = (self.up_to(10, 200), self.up_to(20, 1_500));
+        let _ = writeln!(text, "[asr]\npartial_ms = {partial}\nfinal_ms = {last}");
+        self.faults(text);
+        for name in ["book", "look"] {
+            let effect = self.one_of(&["read", "cancellable", "must_finish"]);
+            let takes = self.up_to(20, 7_000);
+            let _ = writeln!(text, "[tool.{name}]\nprovider = \"scripted\"");
+            let _ = writeln!(text, "effect = \"{effect}\"\ntakes_ms = {takes}");
+            self.faults(text);
+        }
+    }
+
+    fn reply(&mut self) -> String {
+        let mut reply = String::new();
+        for _ in 0..self.up_to(0, 4) {
+            for _ in 0..self.up_to(1, 12) {
+                let _ = write!(reply, "{} ", self.one_of(&WORDS));
+            }
+            let _ = write!(reply, "king{} ", self.one_of(&[".", "?", ", yes.", " —"]));
+        }
+        reply.trim_end().to_owned()
+    }
+
+    fn callers(&mut self, text: &mut String) {
+        let mut at = 0;
+        for _ in 0..self.up_to(1, 14) {
+            at += self.up_to(20, 5_000);
+            let _ = writeln!(text, "[[caller]]\nat = \"{at}ms\"\n{}", self.deed());
+        }
+        if self.chance(50) {
+            let end = self.one_of(&["hangs_up = true", "drains = true"]);
+            let at = self.up_to(0, at + 5_000);
+            let _ = writeln!(text, "[[caller]]\nat = \"{at}ms\"\n{end}");
+        }
+        if self.chance(30) {
+            let what = self.deed();
+            let _ = writeln!(text, "[[caller]]\nat = \"{}ms\"\n{what}", self.up_to(0, at));
+        }
+    }
+
+    fn deed(&mut self) -> String {
+        match self.up_to(0, 99) {
+            0..=54 => {
+                let count = self.up_to(1, 7);
+                let words: Vec<&str> = (0..count).map(|_| self.one_of(&WORDS)).collect();
+                let mutes = if self.chance(10) { "\nmutes = true" } else { "" };
+                format!("says = \"{}\"{mutes}", words.join(" "))
+            }
+            55..=64 => format!("says = \"{}\"", self.one_of(&ALONE)),
+            65..=76 => format!("noise = \"{}ms\"", self.up_to(20, 1_500)),
+            77..=80 => "cancels = true".into(),
+            81..=85 => "responds = true".into(),
+            86..=88 => "responds = \"beside\"".into(),
+            89..=90 => "writes = \"and a song too\"".into(),
+            91..=92 => format!("truncates = \"{}ms\"", self.up_to(0, 4_000)),
+            93 => "commits = true".into(),
+            94 => "clears = true".into(),
+            95 => "presses = \"5\"".into(),
+            96 => "outputs = \"sunny\"".into(),
+            97 => format!("configures = {{ interrupt_response = {} }}", self.chance(50)),
+            98 => "configures = { manual = true }".into(),
+            _ => format!("configures = {{ text = {} }}", self.chance(30)),
+        }
+    }
+}
