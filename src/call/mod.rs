@@ -408,6 +408,8 @@ const TOOL_FAN_OUT_MAX: usize = 8;
 const TOOL_CALLS_MAX: usize = 32;
 /// Silence behind an announcement ("let me look") while only its tools run.
 const TOOL_QUIET_MAX: Duration = ms(10_000);
+/// How long a written answer may stand still: nobody hears its silence, and its client waits.
+const WRITING_QUIET_MAX: Duration = ms(30_000);
 /// Utterances whose words may be awaited at once.
 const SETTLING_MAX: usize = 4;
 /// The longest utterance.

@@ -155,6 +155,8 @@ pub(super) struct Answer {
     /// Tool calls of the present round.
     pub calls: Vec<ToolUse>,
     pub rounds: u32,
+    /// When the model or a tool last did something for it.
+    pub progress: Timestamp,
     /// The caller was told that it waits: once is enough.
     pub told_to_wait: bool,
     pub usage: Usage,
@@ -287,6 +289,8 @@ pub(super) struct Side {
     /// Functions of the client that the model asked for.
     pub calls: Vec<ToolCall>,
     pub opened: bool,
+    /// When the model last did something for it.
+    pub progress: Timestamp,
     pub request: ResponseRequest,
 }
 

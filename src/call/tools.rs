@@ -272,6 +272,7 @@ impl Call {
         answer.calls.clear();
         // The turn's clock stood still while its tools ran: their results are the next round's birth.
         answer.turn.born = now;
+        answer.progress = now;
         self.ask_model(now, admit);
         true
     }
