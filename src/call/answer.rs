@@ -435,7 +435,11 @@ impl Call {
         let unsaid = answer.playout.has_unspoken(first_later).then_some(ended);
         match fault.or(unsaid) {
             Some(fault) => self.give_up(now, admit, Cause::fault(Stage::Synthesis, &fault)),
-            None if later.is_empty() => self.check_complete(now, admit),
+            None if later.is_empty() => {
+                answer.playout.fill_frame();
+                self.send_frames(now, admit);
+                self.check_complete(now, admit);
+            }
             None => self.ask_voice(now, admit, later),
         }
     }

@@ -202,6 +202,8 @@ pub(super) struct ToolUse {
 pub(super) enum ToolState {
     /// Not started: the model is still writing.
     Wanted,
+    /// It changes something and was announced in words: it starts once they have been heard.
+    Announced,
     /// Waits for a unit.
     Waiting(Ticket),
     /// Runs.
@@ -278,6 +280,14 @@ pub(super) struct Owed {
 pub(super) struct Orphan {
     pub call: ToolCall,
     pub tool: ToolId,
+}
+
+/// A run of which nothing is known any more: what it still sends has no authority and is counted.
+#[derive(Debug)]
+pub(super) struct Stray {
+    pub generation: Generation,
+    /// The tool call whose outcome was recorded as unknown.
+    pub call_id: Option<String>,
 }
 
 /// An answer in text beside the conversation (`conversation: "none"`).

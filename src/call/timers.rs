@@ -45,6 +45,7 @@ impl Call {
         consider(self.played_out_at(now), Timer::PlayedOut);
         consider(self.budget_due(), Timer::TurnBudget);
         consider(self.side_due(), Timer::Beside);
+        consider(self.announced_due(), Timer::Announced);
         match &self.ear {
             Ear::Quiet => {}
             Ear::Suspect(utterance) => {
@@ -157,6 +158,7 @@ impl Call {
                 Timer::NextFrame => self.send_frames(now, admit),
                 Timer::PlayedOut => self.on_played_out(now, admit),
                 Timer::TurnBudget => self.on_budget(now, admit),
+                Timer::Announced => self.on_announced(now, admit),
                 Timer::Beside => self.on_side_due(now, admit),
                 Timer::Partial => self.on_partial_due(now),
                 Timer::Resume => self.judge_suspect(now, admit, true),
