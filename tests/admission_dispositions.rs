@@ -1,16 +1,10 @@
-//! The table of dispositions: its rules, and the page that is written from it.
-//!
-//! `FLOORKEEPER_BLESS=1` writes the page anew.
+//! The table of dispositions holds to its rules (X-18, B-068); its page is
+//! `tests/docs_reference.rs`.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
-use floorkeeper::admission::disposition::{
-    ADMITTED, Disposition, QUEUED, REASONS, RetryAfter, TERMINALS,
-};
+use floorkeeper::admission::disposition::{Disposition, QUEUED, REASONS, RetryAfter, TERMINALS};
 use floorkeeper::admission::{Closed, Overload, RefusalReason};
-
-const PAGE: &str = "docs/reference/dispositions.md";
 
 fn refused() -> impl Iterator<Item = &'static Disposition> {
     REASONS.iter().map(|reason| reason.disposition())
@@ -82,50 +76,4 @@ fn retry_after_is_b_068() {
     }
     assert_eq!(RetryAfter::Drain.seconds(0), Some(5));
     assert_eq!(RetryAfter::Never.seconds(0), None);
-}
-
-fn table<'a>(page: &mut String, rows: impl Iterator<Item = &'a Disposition>) {
-    *page += "| disposition | HTTP | code | WebSocket close | SIP | Retry-After | prompt |\n";
-    *page += "|---|---|---|---|---|---|---|\n";
-    for row in rows {
-        let retry = match row.retry {
-            RetryAfter::Never => "",
-            RetryAfter::OneSecond => "1",
-            RetryAfter::MeanWait => "mean wait, 1 to 30",
-            RetryAfter::Drain => "5",
-        };
-        let Disposition { http_status, http_code, ws_close, sip_status, prompt, .. } = row;
-        let code = if http_code.is_empty() { String::new() } else { format!("`{http_code}`") };
-        let prompt = if prompt.is_empty() { String::new() } else { format!("`{prompt}`") };
-        writeln!(
-            page,
-            "| `{row}` | {http_status} | {code} | {ws_close} | {sip_status} | {retry} | {prompt} |"
-        )
-        .unwrap();
-    }
-    page.push('\n');
-}
-
-fn page() -> String {
-    let mut page = String::from(
-        "# Dispositions\n\n\
-         Written from the table in `src/admission/disposition.rs` by `tests/admission_dispositions.rs`.\n\
-         One row is one way in which an offer is answered or ends, and what it is on every wire.\n\
-         The HTTP column is before an upgrade; after it the same is an `error` event and the close code.\n\n\
-         ## Taken\n\n",
-    );
-    table(&mut page, [&ADMITTED, &QUEUED].into_iter());
-    page += "## Refused: nothing was kept of the offer\n\n";
-    table(&mut page, refused());
-    page += "## Ended: the one end that every offer that was taken has\n\n";
-    table(&mut page, ended());
-    page.trim_end().to_owned() + "\n"
-}
-
-#[test]
-fn the_page_is_the_table() {
-    if std::env::var_os("FLOORKEEPER_BLESS").is_some() {
-        std::fs::write(PAGE, page()).unwrap();
-    }
-    assert!(std::fs::read_to_string(PAGE).unwrap() == page(), "{PAGE} is not what the table says");
 }

@@ -18,7 +18,8 @@ fn the_reference_trace_has_no_mismatch() {
     assert_eq!(report.to_string(), "3616 operations, 0 mismatches");
 }
 
-/// Written by a second implementation of the reference: odd arguments, fractions, time that goes back.
+/// Written by a second implementation of the reference: odd arguments, fractions, time that goes
+/// back.
 #[test]
 fn the_trace_of_edges_has_no_mismatch() {
     let path = Path::new("fixtures/admission/edges.jsonl");

@@ -115,7 +115,7 @@ fn as_text(limits: &Limits, log: &Log) -> String {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Offer { owner: u64, life: u64 },
+    Offer { owner: u64, life: u64, cost: u32, class: u16, key: Option<u64>, retry: Option<u64> },
     Settle { nth: usize, unknown: bool },
     Cancel { nth: usize },
     Withdraw { nth: usize },
@@ -127,7 +127,16 @@ enum Op {
 
 fn op(changes: bool) -> impl Strategy<Value = Op> {
     prop_oneof![
-        10 => (0..3u64, 0..60u64).prop_map(|(owner, life)| Op::Offer { owner, life }),
+        10 => (0..3u64, 0..60u64, 1..4u32, 0..3u16, any::<u8>()).prop_map(
+            |(owner, life, cost, class, odd)| Op::Offer {
+                owner,
+                life,
+                cost: if odd % 5 == 0 { cost } else { 1 },
+                class,
+                key: (odd % 2 == 0).then_some(u64::from(odd % 3)),
+                retry: (odd % 7 == 0).then_some(u64::from(odd)),
+            },
+        ),
         8 => (any::<usize>(), 0..8u8).prop_map(|(nth, how)| Op::Settle { nth, unknown: how == 0 }),
         1 => any::<usize>().prop_map(|nth| Op::Cancel { nth }),
         1 => any::<usize>().prop_map(|nth| Op::Withdraw { nth }),
@@ -139,13 +148,22 @@ fn op(changes: bool) -> impl Strategy<Value = Op> {
 }
 
 fn run(desk: &mut Desk, ops: Vec<(u64, Op)>) -> u64 {
-    let (mut now, mut id) = (0, 0);
+    let (mut now, mut id) = (0, 0_u64);
     for (wait, op) in ops {
         now += wait;
         match op {
-            Op::Offer { owner, life } => {
+            Op::Offer { owner, life, cost, class, key, retry } => {
                 id += 1;
-                desk.offer(now, offer(id, owner, now, life));
+                desk.offer(
+                    now,
+                    Offer {
+                        cost,
+                        class: ClassId(class),
+                        supersedes: key,
+                        retry_of: retry.map(|back| OfferId(id.saturating_sub(back % 20))),
+                        ..offer(id, owner, now, life)
+                    },
+                );
             }
             Op::Settle { nth, unknown } if !desk.leases.is_empty() => {
                 let held = *desk.leases.keys().nth(nth % desk.leases.len()).unwrap();
@@ -179,17 +197,38 @@ fn run(desk: &mut Desk, ops: Vec<(u64, Op)>) -> u64 {
     now
 }
 
+/// Limits of every kind there is.
+fn limits() -> impl Strategy<Value = Limits> {
+    let fairness = prop_oneof![
+        Just(Fairness::Fifo),
+        (20..=100u8).prop_map(|tenant_share_pct| Fairness::HardCap { tenant_share_pct }),
+        Just(Fairness::Fair),
+    ];
+    let modes =
+        prop_oneof![8 => Just(Mode::Enforce), 1 => Just(Mode::Observe), 1 => Just(Mode::Off)];
+    let overflow =
+        prop_oneof![Just(Overflow::Reject), Just(Overflow::Replace), Just(Overflow::Shed)];
+    let classes = proptest::option::of((0..3u32, 0..200u8));
+    let aging_ms = proptest::option::of(0..30u64);
+    (1..5u32, 0..6u32, fairness, modes, overflow, classes, aging_ms).prop_map(
+        |(slots, queue, fairness, mode, overflow, class, aging_ms)| {
+            let rule = |(reserved, rank)| ClassRule { class: ClassId(1), reserved, rank };
+            let classes = class.map(rule).into_iter().collect();
+            let of = Limits::of(slots, queue);
+            Limits { fairness, mode, overflow, classes, aging_ms, max_wait_ms: 40, ..of }
+        },
+    )
+}
+
 proptest! {
-    #![proptest_config(Config { cases: 200, failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config { cases: 300, failure_persistence: None, ..Config::default() })]
 
     /// The surest thing to know of a shadow: with the gate's own limits it is the gate.
     #[test]
     fn a_shadow_with_the_same_limits_sees_what_happens(
-        slots in 1..4u32,
-        queue in 0..4u32,
+        limits in limits(),
         ops in proptest::collection::vec((0..20u64, op(false)), 1..100),
     ) {
-        let limits = Limits { max_wait_ms: 40, ..Limits::of(slots, queue) };
         let mut desk = Desk::new(limits.clone());
         prop_assert!(desk.gate.add_shadow(limits));
         desk.register();
@@ -202,11 +241,9 @@ proptest! {
     /// The log holds every input and every answer, so a new gate says the same.
     #[test]
     fn a_log_runs_again_line_for_line(
-        slots in 1..4u32,
-        queue in 0..4u32,
+        limits in limits(),
         ops in proptest::collection::vec((0..20u64, op(true)), 1..100),
     ) {
-        let limits = Limits { max_wait_ms: 40, ..Limits::of(slots, queue) };
         let mut desk = Desk::new(limits.clone());
         desk.register();
         run(&mut desk, ops);

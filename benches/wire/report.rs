@@ -50,6 +50,8 @@ pub struct Goal {
     pub cpu_ratio: f64,
     pub kib_per_call: f64,
     pub late_p99_ms: f64,
+    /// Least share of the time in which the agent must have been audible.
+    pub audible: f64,
 }
 
 impl Figures {
@@ -119,18 +121,40 @@ impl Figures {
         }
     }
 
-    /// Prints the comparison; true when every goal is met.
+    /// Why these are no figures of the load that was asked for; `None` when they are.
+    fn unfit(&self, goal: &Goal) -> Option<String> {
+        let asked = goal.audible * 100.0;
+        if self.agent_audible < goal.audible {
+            let audible = self.agent_audible * 100.0;
+            return Some(format!(
+                "the agent was audible {audible:.0} %, at least {asked:.0} % is due"
+            ));
+        }
+        if self.frames_sent * 100 < self.frames_due * 99 {
+            return Some("the callers could not send all their frames".to_owned());
+        }
+        let troubles = self.broken + self.complaints.values().sum::<u64>();
+        (troubles * 100 > self.calls as u64)
+            .then(|| format!("{troubles} answers or calls of {} went wrong", self.calls))
+    }
+
+    /// Prints the comparison; true when every goal is met under the load that was asked for.
     pub fn compare(&self, floor: &Figures, goal: &Goal) -> bool {
         let ratio = self.cpu_ms_per_call_s / floor.cpu_ms_per_call_s;
         let memory = self.kib_per_call - floor.kib_per_call;
         println!("{} beside {}:", self.server, floor.server);
-        [
+        let unfit = self.unfit(goal);
+        if let Some(why) = &unfit {
+            println!("  VOID: {why}; what follows was measured, and judges nothing");
+        }
+        let met = [
             verdict("CPU per call, times the floor's", ratio, goal.cpu_ratio),
             verdict("memory per call above the floor's, KiB", memory, goal.kib_per_call),
             verdict("frames late at p99, ms", self.late_ms.p99, goal.late_p99_ms),
         ]
         .into_iter()
-        .all(|met| met)
+        .all(|met| met);
+        met && unfit.is_none()
     }
 }
 

@@ -127,7 +127,7 @@ impl Gate {
     /// Closes intake; work that holds units is never touched.
     pub fn close(&mut self, now: Timestamp, why: Closed, mode: CloseMode, wakes: &mut Vec<Wake>) {
         let now = self.clock(now);
-        self.expire_due(now, wakes);
+        self.catch_up(now, wakes);
         self.closed = Some(why);
         match mode {
             CloseMode::FinishQueue => self.fill(now, wakes),
@@ -151,7 +151,7 @@ impl Gate {
     /// What waits keeps its deadline; a longer or shorter `max_wait_ms` is for offers to come.
     pub fn set_limits(&mut self, now: Timestamp, limits: Limits, wakes: &mut Vec<Wake>) {
         let now = self.clock(now);
-        self.expire_due(now, wakes);
+        self.catch_up(now, wakes);
         let sorts_alike = limits.fairness == self.limits.fairness
             && limits.classes == self.limits.classes
             && limits.aging_ms == self.limits.aging_ms;
@@ -168,7 +168,7 @@ impl Gate {
     /// Sets the ceiling that evidence allows now; it never lifts the configured one (B-051).
     pub fn set_adaptive(&mut self, now: Timestamp, ceiling: Option<u32>, wakes: &mut Vec<Wake>) {
         let now = self.clock(now);
-        self.expire_due(now, wakes);
+        self.catch_up(now, wakes);
         self.adaptive = ceiling.filter(|_| self.limits.adaptive);
         self.fill(now, wakes);
     }
@@ -194,7 +194,7 @@ impl Gate {
     /// Says how hard the stages behind this gate are pressed.
     pub fn set_pressure(&mut self, now: Timestamp, pressure: Pressure, wakes: &mut Vec<Wake>) {
         let now = self.clock(now);
-        self.expire_due(now, wakes);
+        self.catch_up(now, wakes);
         self.pressure = pressure;
         self.fill(now, wakes);
     }

@@ -120,6 +120,7 @@ impl Lanes {
         if let Some(at) = known {
             return (at, false);
         }
+        self.accrue_all(now);
         let fresh = TenantShare::of(Some(tenant), self.floor_us, now);
         let unused = self.tenants.iter().take(TENANTS_MAX).position(|share| share.holds == 0);
         match unused {
@@ -137,8 +138,11 @@ impl Lanes {
     }
 
     /// The record counts here no longer.
-    pub fn let_go(&mut self, record: &Record) {
+    pub fn let_go(&mut self, now: Timestamp, record: &Record) {
         let tenant = self.tenant_of(record.lane);
+        if self.tenants[tenant].holds == 1 {
+            self.accrue_all(now);
+        }
         self.tenants[tenant].holds -= 1;
     }
 
@@ -208,16 +212,19 @@ impl Lanes {
         if self.queues.len() == 1 && !matches!(self.fairness, Fairness::HardCap { .. }) {
             return Some(self.queues[0].first).filter(|&at| at != NIL);
         }
-        if self.fairness == Fairness::Fair {
-            self.accrue_all(now);
-        }
+        self.accrue_all(now);
         let heads = (0..self.queues.len()).map(|lane| (lane, self.queues[lane].first));
         let ready =
             heads.filter(|&(lane, at)| at != NIL && self.may_run(lane as u16, &slab[at], room));
         ready.min_by_key(|&(lane, at)| self.order(lane as u16, &slab[at], now)).map(|(_, at)| at)
     }
 
+    /// Brings every tenant's slot-time up to now, and with it where a newly busy tenant begins:
+    /// done whenever one comes or goes, so that the order does not hang on when anybody looked.
     fn accrue_all(&mut self, now: Timestamp) {
+        if self.fairness != Fairness::Fair {
+            return;
+        }
         for share in &mut self.tenants {
             share.accrue(now);
         }

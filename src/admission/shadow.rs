@@ -139,7 +139,7 @@ impl Shadow {
 
     /// An offer, with what the real gate said.
     pub fn offered(&mut self, now: Timestamp, offer: &Offer, real: Real) {
-        self.advance(now);
+        self.end_due(now);
         // Who was known before the shadow began is registered by its first offer.
         if self.gate.generation(offer.owner).is_none() {
             self.rotate(now, offer.owner, offer.generation, Cancelled::Client);
@@ -167,7 +167,7 @@ impl Shadow {
 
     /// The real gate granted a wait.
     pub fn started(&mut self, now: Timestamp, offer: OfferId) {
-        self.advance(now);
+        self.end_due(now);
         if let Some(entry) = self.offers.get_mut(&offer) {
             entry.truly_began = Some(now);
         }
@@ -175,7 +175,7 @@ impl Shadow {
 
     /// The real lease was settled.
     pub fn settled(&mut self, now: Timestamp, offer: OfferId, release: Release) {
-        self.advance(now);
+        self.end_due(now);
         let Some(entry) = self.offers.get_mut(&offer) else { return };
         let hold = entry.truly_began.map_or(Duration::ZERO, |began| now.since(began));
         entry.over = Some((hold, release));
@@ -185,30 +185,30 @@ impl Shadow {
             mean => (mean * 7 + hold_us) / 8,
         };
         self.schedule(now, offer);
-        self.advance(now);
+        self.end_due(now);
     }
 
     /// A real wait ended without a unit, in a way that need not be so here.
     pub fn wait_ended(&mut self, now: Timestamp, offer: OfferId) {
-        self.advance(now);
+        self.end_due(now);
         self.ends_by_guess(offer);
     }
 
     /// Whoever offered it has given up: it ends here too, wherever it stands.
     pub fn given_up(&mut self, now: Timestamp, offer: OfferId, why: Cancelled) {
-        self.advance(now);
+        self.end_due(now);
         self.give_up(now, offer, why);
     }
 
     /// Real work lost its authority.
     pub fn cancelled(&mut self, now: Timestamp, offer: OfferId, why: Cancelled) {
-        self.advance(now);
+        self.end_due(now);
         self.gate.cancel_named(now, offer, why);
     }
 
     /// Proof came late for a unit in quarantine.
     pub fn proven(&mut self, now: Timestamp, offer: OfferId, evidence: Evidence) {
-        self.advance(now);
+        self.end_due(now);
         let mut wakes = Vec::new();
         self.gate.evidence(now, offer, evidence, &mut wakes);
         self.woken(now, wakes);
@@ -222,25 +222,34 @@ impl Shadow {
         generation: Generation,
         why: Cancelled,
     ) {
-        self.advance(now);
+        self.end_due(now);
         let mut wakes = Vec::new();
         // A rotation the real gate refused is refused here.
         let _ = self.gate.rotate(now, owner, generation, why, &mut wakes);
-        self.offers.retain(|_, entry| entry.owner != owner || entry.ticket.is_none());
         self.woken(now, wakes);
+        self.offers.retain(|_, entry| entry.owner != owner || entry.ticket.is_none());
     }
 
     /// An owner is over.
     pub fn forget(&mut self, now: Timestamp, owner: OwnerId) {
-        self.advance(now);
+        self.end_due(now);
         let mut wakes = Vec::new();
         let _ = self.gate.forget(now, owner, &mut wakes);
-        self.offers.retain(|_, entry| entry.owner != owner || entry.lease.is_some());
         self.woken(now, wakes);
+        self.offers.retain(|_, entry| entry.owner != owner || entry.lease.is_some());
     }
 
     /// Time has passed.
     pub fn advance(&mut self, now: Timestamp) {
+        self.end_due(now);
+        let mut wakes = Vec::new();
+        self.gate.expire(now, &mut wakes);
+        self.woken(now, wakes);
+    }
+
+    /// Ends the virtual work that is over by now. The gate itself catches up when it is asked
+    /// something.
+    fn end_due(&mut self, now: Timestamp) {
         while let Some(&(at, offer)) = self.ends.first() {
             if at > now {
                 break;
@@ -252,9 +261,6 @@ impl Shadow {
             let _ = self.gate.settle(at, lease, release, &mut wakes);
             self.woken(at, wakes);
         }
-        let mut wakes = Vec::new();
-        self.gate.expire(now, &mut wakes);
-        self.woken(now, wakes);
     }
 
     fn woken(&mut self, now: Timestamp, wakes: Vec<Wake>) {

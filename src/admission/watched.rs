@@ -116,6 +116,7 @@ impl Watched {
         let (from, offer) = (wakes.len(), ticket.offer);
         let withdrawn = self.gate.withdraw(now, ticket, why, wakes);
         for shadow in &mut self.shadows {
+            shadow.advance(now);
             match withdrawn {
                 Withdrawn::Left => shadow.given_up(now, offer, why),
                 Withdrawn::Granted => shadow.cancelled(now, offer, why),

@@ -13,6 +13,7 @@ use tokio::time::Sleep;
 use super::effects::{Feed, Started};
 use super::gates::{OwnerGates, WAITS_MAX};
 use super::record::{Record, Standing};
+use super::runs::Ahead;
 use super::service::Service;
 use super::sound::{Keep, Sound, Windows, position};
 use crate::admission::Wake;
@@ -44,6 +45,8 @@ pub(super) struct Driver {
     pub(super) at_once: VecDeque<Event>,
     pub(super) runs: BTreeMap<RunId, Started>,
     pub(super) sound: Sound,
+    /// How far the answers' sound is ahead of its sending.
+    pub(super) ahead: Arc<Ahead>,
     windows: Option<Windows>,
     meter: Meter,
     pub(super) record: Arc<Record>,
@@ -83,6 +86,7 @@ impl Driver {
             at_once: VecDeque::new(),
             runs: BTreeMap::new(),
             sound: Sound::default(),
+            ahead: Arc::default(),
             windows: listening.map(Windows::new),
             meter: Meter::full(now),
             record,
@@ -101,7 +105,8 @@ impl Driver {
         while !self.call.is_over() {
             let mut now = self.service.clock.now();
             if self.call.poll_timeout(now).is_some_and(|(due, _)| due <= now) {
-                // What is due goes before what comes: a caller's frames never starve the agent's own.
+                // What is due goes before what comes: a caller's frames never starve the agent's
+                // own.
                 self.step(Event::Timeout);
                 now = self.service.clock.now();
             }
@@ -240,6 +245,9 @@ impl Driver {
     }
 
     fn tell(&mut self, what: ToCaller) {
+        if let ToCaller::Audio { pcm, .. } = &what {
+            self.ahead.sent(pcm.duration());
+        }
         self.service.metrics.told(&what);
         if self.leg_is_up && self.leg.send(what).is_err() {
             self.leg_is_up = false;

@@ -49,7 +49,9 @@ pub(super) enum Feed {
 impl Driver {
     pub(super) fn start(&mut self, action: Action) {
         match action {
-            Action::Tell(_) | Action::Fence { .. } => {}
+            Action::Tell(_) => {}
+            // What was made for the old generation will not be sent.
+            Action::Fence { .. } => self.ahead.forget(),
             Action::ForgetSound => self.sound.forget(),
             Action::Recognise { run, from } => self.start_recogniser(run, from),
             Action::Decode { run, seq, is_final } => self.decode(run, seq, is_final),
@@ -75,6 +77,8 @@ impl Driver {
             cancel,
             evidence: self.service.evidence(stage),
             gates: self.service.gates.clone(),
+            ahead: None,
+            rate_hz: self.call.settings().out_rate_hz,
         }
     }
 
@@ -163,7 +167,8 @@ impl Driver {
         let options = TtsOptions { voice, language: self.profile.language.clone(), speed };
         let stop = cancel.clone();
         let task = lazily(move || tts.run(options, input_out, out, stop));
-        let watch = self.watch(run, Stage::Synthesis, cancel.clone());
+        let mut watch = self.watch(run, Stage::Synthesis, cancel.clone());
+        watch.ahead = Some(self.ahead.clone());
         let mut converter = Converter::to(self.call.settings().out_rate_hz);
         tokio::spawn(watch.carry(task, signals, move |signal: TtsSignal| {
             vec![match signal {

@@ -118,8 +118,8 @@ impl Gates {
         self.change(stage, |cell, wakes| cell.gate.settle(now, lease, release, wakes));
     }
 
-    /// Grants that were on their way to somebody who is gone go back unused. Every sender but those of
-    /// grants that are being delivered has to be gone.
+    /// Grants that were on their way to somebody who is gone go back unused. Every sender but those
+    /// of grants that are being delivered has to be gone.
     pub async fn settle_crossed(&self, mut wakes: mpsc::Receiver<Wake>) {
         while let Ok(Some(wake)) = tokio::time::timeout(CROSSING_MAX, wakes.recv()).await {
             if let Wake::Granted { lease, .. } = wake {

@@ -6,19 +6,24 @@
 //! gate.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::gates::Gates;
 use crate::admission::OfferId;
+use crate::audio::samples_to_duration;
 use crate::call::Event;
 use crate::evidence::Unknown;
 use crate::fault::Fault;
 use crate::id::{RunId, Stage};
 use crate::provider::{Cancel, Ended, Run};
 
+/// How much sound of an answer may be made ahead of its sending.
+const AHEAD_MAX: Duration = Duration::from_secs(3);
 /// How long a run whose lease is unknown is still listened to.
 const LATE_EVIDENCE_MAX: Duration = Duration::from_secs(120);
 
@@ -36,6 +41,51 @@ pub(super) struct Watch {
     pub evidence: Duration,
     /// Where late proof goes.
     pub gates: Gates,
+    /// How far its sound may run ahead of the caller's ears; `None` for runs that make no sound.
+    pub ahead: Option<Arc<Ahead>>,
+    /// The rate of that sound.
+    pub rate_hz: u32,
+}
+
+/// How much sound has been made and not been sent yet. A synthesiser that is faster than speech waits
+/// here, so that a call holds seconds of sound and not whole answers.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    waiting_us: AtomicU64,
+    sent: Notify,
+}
+
+impl Ahead {
+    /// Sound was made.
+    fn made(&self, span: Duration) {
+        self.waiting_us.fetch_add(span.as_micros() as u64, Ordering::AcqRel);
+    }
+
+    /// Sound was sent.
+    pub fn sent(&self, span: Duration) {
+        let span = span.as_micros() as u64;
+        let less = |waiting: u64| Some(waiting.saturating_sub(span));
+        // The closure always gives a value.
+        let _ = self.waiting_us.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+        self.sent.notify_waiters();
+    }
+
+    /// What was made will never be sent.
+    pub fn forget(&self) {
+        self.waiting_us.store(0, Ordering::Release);
+        self.sent.notify_waiters();
+    }
+
+    /// Waits until there is room for more.
+    async fn room(&self) {
+        loop {
+            let sent = self.sent.notified();
+            if Duration::from_micros(self.waiting_us.load(Ordering::Acquire)) < AHEAD_MAX {
+                return;
+            }
+            sent.await;
+        }
+    }
 }
 
 impl Watch {
@@ -58,6 +108,7 @@ impl Watch {
                 biased;
                 Some(signal) = signals.recv() => {
                     for event in stamp(signal) {
+                        self.hold_back(&event).await;
                         if self.events.send(event).await.is_err() {
                             // The call's task is gone; its supervisor has marked what it held.
                             self.cancel.cancel();
@@ -93,6 +144,19 @@ impl Watch {
             }
         }
         self.tell_end(ended.unwrap_or_else(|_| broken())).await;
+    }
+
+    /// Sound waits until the caller's ears have caught up, or until nobody wants it any more.
+    async fn hold_back(&self, event: &Event) {
+        if let (Event::Sounded { samples, .. }, Some(ahead)) = (event, &self.ahead) {
+            tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => return,
+                () = self.events.closed() => return,
+                () = ahead.room() => {}
+            }
+            ahead.made(samples_to_duration(samples.len(), self.rate_hz));
+        }
     }
 
     async fn tell_end(&self, ended: Ended) {

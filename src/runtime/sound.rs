@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::audio::{CALLER_RATE_HZ, duration_to_samples, level_dbfs, samples_to_duration};
 use crate::provider::ear::Listening;
 
-/// Kept while nobody speaks: more than any prefix padding.
-const KEPT_QUIET: Duration = Duration::from_secs(1);
+/// Kept while nobody speaks: more than any usual prefix padding and the time speech takes to be known.
+const KEPT_QUIET: Duration = Duration::from_millis(500);
 /// Kept while an utterance is heard.
 const KEPT_HEARING: Duration = Duration::from_secs(30);
 /// Kept while the client decides what an utterance is.
@@ -49,7 +49,7 @@ impl Sound {
             let old = self.kept.len() - most;
             self.kept.drain(..old);
             self.start += old as u64;
-            if self.kept.capacity() > 4 * most {
+            if self.kept.capacity() > 3 * most {
                 self.kept.shrink_to(most);
             }
         }
@@ -74,7 +74,7 @@ impl Sound {
     /// Forgets all of it.
     pub fn forget(&mut self) {
         self.start = self.end();
-        self.kept.clear();
+        self.kept = VecDeque::new();
     }
 }
 
@@ -138,9 +138,9 @@ mod tests {
         let mut sound = Sound::default();
         sound.push(&[1; 16_000], Keep::Quiet);
         sound.push(&[2; 8_000], Keep::Quiet);
-        assert_eq!((sound.end(), sound.length()), (24_000, Duration::from_secs(1)));
+        assert_eq!((sound.end(), sound.length()), (24_000, Duration::from_millis(500)));
         assert_eq!(sound.since(16_000), vec![2; 8_000]);
-        assert_eq!(sound.since(0).len(), 16_000, "the first half second is gone");
+        assert_eq!(sound.since(0).len(), 8_000, "the first second is gone");
         sound.forget();
         assert_eq!((sound.end(), sound.since(0).len()), (24_000, 0));
     }

@@ -45,7 +45,8 @@ pub fn build(config: &Config) -> Result<Backends, BuildError> {
     let asr = or_without(
         provider::find(ASRS, "asr.provider", &config.asr.provider)
             .and_then(|entry| (entry.build)(&config.asr.table, &around)),
-        "speech is not recognised: callers can type, and spoken turns are told that they were not understood",
+        "speech is not recognised: callers can type, and spoken turns are told that they were not \
+         understood",
     )?;
     let llm = provider::find(LLMS, "llm.provider", &config.llm.provider)
         .and_then(|entry| (entry.build)(&config.llm.table, &around))?;

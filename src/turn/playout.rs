@@ -5,12 +5,12 @@
 //! *heard* mean something on every transport (DESIGN section 4, *Pacing*). Heard is the paced
 //! clock, never more than was sent, corrected by what the far end reports.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::audio::{FRAME, Pcm, duration_to_samples, samples_to_duration};
 use crate::dialogue::WordTime;
 use crate::time::Timestamp;
+use crate::turn::backlog::Backlog;
 
 /// Most sound of one answer that may wait to be sent.
 pub const BACKLOG_MAX: Duration = Duration::from_secs(180);
@@ -20,7 +20,7 @@ pub const BACKLOG_MAX: Duration = Duration::from_secs(180);
 pub struct Playout {
     rate_hz: u32,
     lead: Duration,
-    waiting: VecDeque<i16>,
+    waiting: Backlog,
     phrases: Vec<Sounding>,
     sent: usize,
     received: usize,
@@ -49,7 +49,7 @@ impl Playout {
         Playout {
             rate_hz,
             lead,
-            waiting: VecDeque::new(),
+            waiting: Backlog::default(),
             phrases: Vec::new(),
             sent: 0,
             received: 0,
@@ -87,7 +87,7 @@ impl Playout {
             phrase.samples += samples.len();
         }
         self.received += samples.len();
-        self.waiting.extend(samples);
+        self.waiting.push(samples);
         true
     }
 
@@ -122,7 +122,7 @@ impl Playout {
         if !self.sending || !whole || self.next_frame_at(now) > now {
             return None;
         }
-        let samples: Vec<i16> = self.waiting.drain(..frame.min(self.waiting.len())).collect();
+        let samples = self.waiting.take(frame);
         self.sent += samples.len();
         Some(Pcm { rate_hz: self.rate_hz, samples })
     }

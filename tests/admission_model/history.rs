@@ -283,6 +283,7 @@ impl Pair {
         };
         let ran = if how == 1 { Terminal::Failed } else { Terminal::Completed };
         let got = self.gate.settle(self.now, lease, release, &mut self.wakes);
+        self.settle_model();
         let want = match (self.model.take_holding(id), how) {
             (None, _) => Settled::AlreadyReleased,
             (Some((item, _)), 0) => {
@@ -302,6 +303,7 @@ impl Pair {
     fn evidence(&mut self, id: u64) {
         let evidence = Evidence::Operator;
         let got = self.gate.evidence(self.now, OfferId(id), evidence, &mut self.wakes);
+        self.settle_model();
         let in_limbo = self.model.limbo.iter().any(|item| item.id == id);
         let want = if in_limbo {
             let (item, _) = self.model.take_holding(id).unwrap();
@@ -311,16 +313,14 @@ impl Pair {
         } else {
             self.model.ended.contains_key(&id).then_some(Settled::AlreadyReleased)
         };
-        if want.is_some() {
-            self.settle_model();
-        }
+        self.model.fill();
         assert_eq!(got, want);
     }
 
     fn withdraw(&mut self, ticket: Ticket) {
         let id = ticket.offer.0;
         let _ = self.gate.withdraw(self.now, ticket, Cancelled::HangUp, &mut self.wakes);
-        self.model.expire(self.now);
+        self.settle_model();
         if self.model.take_waiting(id).is_some() {
             self.model.end(id, Terminal::Cancelled(Cancelled::HangUp));
         } else {
@@ -343,10 +343,10 @@ impl Pair {
     fn close(&mut self, end_queue: bool) {
         let mode = if end_queue { CloseMode::EndQueue } else { CloseMode::FinishQueue };
         self.gate.close(self.now, Closed::Draining, mode, &mut self.wakes);
+        self.settle_model();
         self.model.closed = Some(Closed::Draining);
-        self.model.expire(self.now);
         if !end_queue {
-            return self.model.fill();
+            return;
         }
         for item in std::mem::take(&mut self.model.waiting) {
             let terminal = Terminal::Cancelled(Cancelled::Drain);
@@ -356,6 +356,7 @@ impl Pair {
     }
 
     fn set(&mut self, change: impl Fn(&mut Limits)) {
+        self.settle_model();
         change(&mut self.model.limits);
         self.gate.set_limits(self.now, self.model.limits.clone(), &mut self.wakes);
         self.settle_model();

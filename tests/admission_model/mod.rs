@@ -218,6 +218,7 @@ impl Model {
         self.owners.insert(owner, Owner { generation, watermark: None });
         if known {
             self.expire(now);
+            self.fill();
             self.drop_waiting_of(owner, Cancelled::BargeIn);
         }
         for item in self.running.iter_mut().chain(&mut self.limbo) {
@@ -233,6 +234,7 @@ impl Model {
             return;
         }
         self.expire(now);
+        self.fill();
         self.drop_waiting_of(owner, Cancelled::HangUp);
         let (dropped, kept) = self.running.drain(..).partition(|item| item.owner == owner);
         self.running = kept;

@@ -39,7 +39,8 @@ fn wrong_events() -> Vec<(Value, &'static str, Value)> {
     ]
 }
 
-/// Issue 2, *Bad input*: unknown event, broken JSON, wrong base64, odd audio, wrong types, binary frames.
+/// Issue 2, *Bad input*: unknown event, broken JSON, wrong base64, odd audio, wrong types, binary
+/// frames.
 #[tokio::test]
 async fn each_wrong_event_gets_its_error_and_changes_nothing() {
     let rig = Rig::start(&[]).await;

@@ -1,4 +1,5 @@
-//! Bytes that are no WebSocket frames of a client: closed with the code that says why, nothing left behind.
+//! Bytes that are no WebSocket frames of a client: closed with the code that says why, nothing left
+//! behind.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -103,7 +104,8 @@ async fn data_after_a_close_is_ignored() {
     assert_eq!(rig.ledger("model").await["offered"], 0, "nothing was asked");
 }
 
-/// A reset in the middle of an answer, a vanished half, a plain end: the call is over, its units are back.
+/// A reset in the middle of an answer, a vanished half, a plain end: the call is over, its units
+/// are back.
 #[tokio::test]
 async fn a_connection_that_breaks_in_mid_answer_gives_everything_back() {
     let rig = Rig::telling_stories(&[]).await;

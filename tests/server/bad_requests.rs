@@ -78,7 +78,8 @@ async fn what_is_too_large_is_refused() {
     rig.quiet().await;
 }
 
-/// Every wait for a client that says nothing has an end: five seconds for a head, as long for a body.
+/// Every wait for a client that says nothing has an end: five seconds for a head, as long for a
+/// body.
 #[tokio::test]
 async fn clients_that_say_nothing_are_left() {
     let rig = Rig::start(&[]).await;

@@ -1,4 +1,5 @@
-//! The call gate before the upgrade: who gets in, who waits, and what the others are told (B-068…B-075, X-18).
+//! The call gate before the upgrade: who gets in, who waits, and what the others are told
+//! (B-068…B-075, X-18).
 
 use floorkeeper::id::Stage;
 use futures_util::future::join_all;
@@ -31,8 +32,8 @@ fn assert_refusal(
     assert_eq!(body["retry_after"].as_u64(), told, "header and body agree: {body:#}");
 }
 
-/// A burst above slots and queue: two are let in, two wait, two are turned away; then each waiter that there
-/// is room for gets in, in its order.
+/// A burst above slots and queue: two are let in, two wait, two are turned away; then each waiter
+/// that there is room for gets in, in its order.
 #[tokio::test]
 async fn a_burst_is_let_in_parked_or_turned_away() {
     let rig = Rig::start(&["limits.call.slots=2", "limits.call.queue=2"]).await;
@@ -130,7 +131,8 @@ async fn nothing_is_lost_when_waiters_and_grants_cross() {
     let address = rig.serving.address;
     let comers = (0..60_u32).map(|number| async move {
         let mut stream = http::knock(address, &[]).await;
-        // A third leaves at once, parked or not; the others call and hang up as soon as they are in.
+        // A third leaves at once, parked or not; the others call and hang up as soon as they are
+        // in.
         if number % 3 != 0 {
             http::answer(&mut stream).await;
         }

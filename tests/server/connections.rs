@@ -10,7 +10,8 @@ use crate::http;
 use crate::rig::{Rig, eventually};
 use crate::served::Served;
 
-/// One connection too many is told so; calls count; every place comes back (notes/reliability.md 2 A, row 27).
+/// One connection too many is told so; calls count; every place comes back (notes/reliability.md 2
+/// A, row 27).
 #[tokio::test]
 async fn connections_of_one_address_are_bounded() {
     let rig = Rig::start(&["connections.per_address=3"]).await;
@@ -38,7 +39,8 @@ async fn connections_of_one_address_are_bounded() {
     }
 }
 
-/// Without descriptors new connections wait; calls go on; afterwards all is as before (rows 28, 29).
+/// Without descriptors new connections wait; calls go on; afterwards all is as before (rows 28,
+/// 29).
 #[tokio::test]
 async fn a_process_without_descriptors_survives() {
     let served = Served::with_descriptors(40, &[]).await;

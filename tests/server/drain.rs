@@ -1,4 +1,5 @@
-//! Loading and draining: new calls are told why, accepted ones lose nothing (X-21, B-073, B-075, B-083, B-084).
+//! Loading and draining: new calls are told why, accepted ones lose nothing (X-21, B-073, B-075,
+//! B-083, B-084).
 
 use std::time::Duration;
 
@@ -41,7 +42,8 @@ async fn a_drain_outlives_the_loading() {
     rig.quiet().await;
 }
 
-/// New calls are refused, waiters end, accepted calls keep all their stages; then everything as before.
+/// New calls are refused, waiters end, accepted calls keep all their stages; then everything as
+/// before.
 #[tokio::test]
 async fn a_drain_ends_waits_and_lets_accepted_calls_go_on() {
     let limits = ["limits.call.slots=1", "limits.call.queue=2", "limits.call.max_wait_ms=60000"];

@@ -1,5 +1,5 @@
-//! Long answers interrupted over the wire: nothing of them comes any more, and the next request holds what
-//! was heard.
+//! Long answers interrupted over the wire: nothing of them comes any more, and the next request
+//! holds what was heard.
 
 use serde_json::{Value, json};
 
@@ -89,7 +89,8 @@ async fn answers_that_a_client_cancels_end_where_it_stopped_listening() {
     rig.quiet().await;
 }
 
-/// Ten answers are interrupted by the caller's voice; the client then says where it stopped playing.
+/// Ten answers are interrupted by the caller's voice; the client then says where it stopped
+/// playing.
 #[tokio::test]
 async fn answers_that_a_caller_interrupts_end_where_he_stopped_listening() {
     let rig = Rig::telling_stories(&[]).await;
@@ -120,7 +121,8 @@ async fn answers_that_a_caller_interrupts_end_where_he_stopped_listening() {
     rig.quiet().await;
 }
 
-/// A voice that goes on for a while after it was told to stop is not heard, and counted (bug class B7).
+/// A voice that goes on for a while after it was told to stop is not heard, and counted (bug class
+/// B7).
 #[tokio::test]
 async fn a_voice_that_does_not_stop_is_not_heard() {
     let late = ["tts.late_after_cancel_ms=400", "tts.rate_x=1.25"];

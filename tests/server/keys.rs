@@ -1,4 +1,5 @@
-//! Keys: without the right one there is a 401 and nothing else; ephemeral ones open sessions until they expire.
+//! Keys: without the right one there is a 401 and nothing else; ephemeral ones open sessions until
+//! they expire.
 
 use std::time::Duration;
 

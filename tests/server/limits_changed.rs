@@ -5,7 +5,8 @@ use serde_json::json;
 
 use crate::rig::Rig;
 
-/// B-027, B-031, X-09: each wrong change names its key and what would be right, and leaves all as it was.
+/// B-027, B-031, X-09: each wrong change names its key and what would be right, and leaves all as
+/// it was.
 #[tokio::test]
 async fn a_wrong_change_changes_nothing() {
     let settings = ["limits.model.slots=3", "limits.model.queue=2", "limits.model.max_wait_ms=900"];
@@ -48,7 +49,8 @@ async fn a_wrong_change_changes_nothing() {
     assert_eq!(after["gates"].take(), before["gates"], "a refused change has changed something");
 }
 
-/// B-022, B-026, B-027: declared, effective and source are read back; `inherit` takes a change back.
+/// B-022, B-026, B-027: declared, effective and source are read back; `inherit` takes a change
+/// back.
 #[tokio::test]
 async fn a_right_change_is_read_back_with_its_source() {
     let rig = Rig::start(&["limits.model.slots=3"]).await;

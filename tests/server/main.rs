@@ -1,4 +1,5 @@
-//! The server from outside: served in this process with scripted providers, talked to over real sockets.
+//! The server from outside: served in this process with scripted providers, talked to over real
+//! sockets.
 
 mod bad_events;
 mod bad_frames;
@@ -7,6 +8,7 @@ mod call_gate;
 mod client;
 mod connections;
 mod drain;
+mod floods;
 mod http;
 mod interruptions;
 mod keys;

@@ -1,4 +1,5 @@
-//! `/openapi.json` is true: every documented answer is given, and what is given has the documented shape.
+//! `/openapi.json` is true: every documented answer is given, and what is given has the documented
+//! shape.
 
 use std::collections::BTreeSet;
 
@@ -181,8 +182,8 @@ const ASKED: [Asked; 27] = [
     ("GET", "/v1/calls", "/v1/calls", ""),
 ];
 
-/// Every documented answer, but the two that need ten thousand keys or a full disk of patience, is given and
-/// has its shape.
+/// Every documented answer, but the two that need ten thousand keys or a full disk of patience, is
+/// given and has its shape.
 #[tokio::test]
 async fn every_documented_answer_is_given_in_its_shape() {
     let limits = ["limits.call.slots=1", "limits.call.queue=1", "limits.call.max_wait_ms=300"];

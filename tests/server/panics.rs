@@ -12,7 +12,8 @@ use crate::client::Client;
 use crate::providers::{Breaks, Broken, BrokenEar};
 use crate::rig::Rig;
 
-/// The broken turn is told with a prompt, the next one is answered; the unit of the broken run is unknown.
+/// The broken turn is told with a prompt, the next one is answered; the unit of the broken run is
+/// unknown.
 async fn survives(rig: Rig, stage: Stage) {
     let mut client = Client::connect(&rig).await;
     client.speak(600).await;

@@ -7,12 +7,15 @@ use crate::client::{Client, disposition};
 use crate::http;
 use crate::rig::{REPLY, Rig};
 
+/// One slot, and a model that holds it for half a minute.
+const SLOW: [&str; 3] = ["limits.model.slots=1", "llm.tokens_per_s=2", "turn.budget_ms=60000"];
+
 fn is_kind(kind: &'static str) -> impl Fn(&Value) -> bool {
     move |event| event["type"] == kind
 }
 
-/// Issue 2, X-17: a spoken turn is refused as `closed{no_capacity}`, and between the end of speech and the
-/// prompt's first sound nothing is waited for but the words.
+/// Issue 2, X-17: a spoken turn is refused as `closed{no_capacity}`, and between the end of speech
+/// and the prompt's first sound nothing is waited for but the words.
 #[tokio::test]
 async fn no_slots_at_all_are_told_as_no_capacity() {
     let rig = Rig::start(&["limits.model.slots=0"]).await;
@@ -42,7 +45,7 @@ async fn no_slots_at_all_are_told_as_no_capacity() {
 /// Issue 2, X-17: one slot held by another call and no queue is `overloaded{no_queue}`.
 #[tokio::test]
 async fn a_slot_held_by_another_call_is_told_as_overload() {
-    let rig = Rig::telling_stories(&["limits.model.slots=1", "llm.tokens_per_s=2"]).await;
+    let rig = Rig::telling_stories(&SLOW).await;
     let mut first = Client::connect(&rig).await;
     first.ask("Tell me a story.").await;
     first.until("response.created").await;
@@ -125,7 +128,8 @@ async fn a_wrong_hold_holds_nothing() {
     assert_eq!(rig.counts(Stage::Model).active, 0);
 }
 
-/// A written answer promises no sound: it is refused with the code alone (DESIGN 4, protocol turns).
+/// A written answer promises no sound: it is refused with the code alone (DESIGN 4, protocol
+/// turns).
 #[tokio::test]
 async fn a_written_answer_is_refused_in_writing() {
     let rig = Rig::start(&["limits.model.slots=0"]).await;

@@ -25,8 +25,8 @@ pub const REPLY: &str = "Yes, I am still here.";
 /// A voice of ten words a second reads this in more than six seconds.
 pub const STORY: &str = "There was a king who had three sons and a garden full of pears. Every \
     night one pear was gone. Nobody knew who had taken it, so the king told his eldest son to \
-    watch the tree until the sun came up. But the eldest son fell asleep before the moon had risen, \
-    and in the morning another pear was gone. The king was very sad.";
+    watch the tree until the sun came up. But the eldest son fell asleep before the moon had \
+    risen, and in the morning another pear was gone. The king was very sad.";
 
 pub struct Rig {
     pub serving: Serving,

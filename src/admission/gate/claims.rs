@@ -30,8 +30,7 @@ impl Gate {
     /// lapsed.
     pub fn confirm(&mut self, now: Timestamp, lease: &Lease, wakes: &mut Vec<Wake>) -> bool {
         let now = self.clock(now);
-        self.expire_due(now, wakes);
-        self.fill(now, wakes);
+        self.catch_up(now, wakes);
         match self.slab.find(lease.slot, lease.offer) {
             Found::At(at) if self.slab[at].state == State::Active => {
                 self.firm(at);

@@ -31,8 +31,7 @@ impl Gate {
     /// once-a-second pass (B-036).
     pub fn expire(&mut self, now: Timestamp, wakes: &mut Vec<Wake>) {
         let now = self.clock(now);
-        self.expire_due(now, wakes);
-        self.fill(now, wakes);
+        self.catch_up(now, wakes);
         self.forget_tombstones(now);
     }
 
@@ -97,8 +96,15 @@ impl Gate {
         }
     }
 
+    /// What a timer would have done by now: every operation begins with it, so that a timer which
+    /// fires late changes no outcome.
+    pub(super) fn catch_up(&mut self, now: Timestamp, wakes: &mut Vec<Wake>) {
+        self.expire_due(now, wakes);
+        self.fill(now, wakes);
+    }
+
     /// Ends every waiting offer whose deadline lies before `now`, in order of deadline.
-    pub(super) fn expire_due(&mut self, now: Timestamp, wakes: &mut Vec<Wake>) {
+    fn expire_due(&mut self, now: Timestamp, wakes: &mut Vec<Wake>) {
         if self.limits.intake == Intake::QueueFirst {
             return;
         }
@@ -183,7 +189,7 @@ impl Gate {
         wakes: Option<&mut Vec<Wake>>,
     ) {
         self.unqueue(now, at);
-        self.lanes.let_go(&self.slab[at]);
+        self.lanes.let_go(now, &self.slab[at]);
         let Record { owner, offer, .. } = self.slab[at];
         self.end(now, at, Standing::Queued, terminal);
         if let Some(wakes) = wakes {

@@ -77,8 +77,7 @@ impl Gate {
             return self.refuse(payer, &offer, reason);
         }
         if self.limits.intake == Intake::AtOnce {
-            self.expire_due(now, wakes);
-            self.fill(now, wakes);
+            self.catch_up(now, wakes);
         }
         let verdict = match self.limits.mode {
             Mode::Off => Verdict::Admit,

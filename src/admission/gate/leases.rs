@@ -60,10 +60,8 @@ impl Gate {
         wakes: &mut Vec<Wake>,
     ) -> Withdrawn {
         let now = self.clock(now);
-        // What was due before is expired, however late anybody comes to say so.
-        self.expire_due(now, wakes);
+        self.catch_up(now, wakes);
         let Found::At(at) = self.found(&ticket.slot, ticket.offer) else {
-            self.fill(now, wakes);
             return Withdrawn::Ended;
         };
         match self.slab[at].state {
@@ -74,7 +72,6 @@ impl Gate {
             }
             State::Active | State::Quarantined(_) => {
                 self.revoke(at, why);
-                self.fill(now, wakes);
                 Withdrawn::Granted
             }
         }
@@ -111,11 +108,11 @@ impl Gate {
         wakes: &mut Vec<Wake>,
     ) -> Settled {
         let now = self.clock(now);
+        self.catch_up(now, wakes);
         let settled = match self.found(&lease.slot, lease.offer) {
             Found::At(at) => self.settle_at(now, at, release),
             Found::Ended | Found::NeverMade => self.released_before(),
         };
-        self.expire_due(now, wakes);
         self.fill(now, wakes);
         settled
     }
@@ -129,13 +126,13 @@ impl Gate {
         wakes: &mut Vec<Wake>,
     ) -> Option<Settled> {
         let now = self.clock(now);
+        self.catch_up(now, wakes);
         self.ids.get(&offer.0)?;
         let settled = match self.live(offer).map(|at| (at, self.slab[at].state)) {
             None => self.released_before(),
             Some((at, State::Quarantined(_))) => self.release(now, at, evidence, Terminal::Failed),
             Some((_, State::Queued | State::Active)) => return None,
         };
-        self.expire_due(now, wakes);
         self.fill(now, wakes);
         Some(settled)
     }
@@ -160,7 +157,7 @@ impl Gate {
         if generation <= current {
             return Err(NotNewer { current, got: generation });
         }
-        self.expire_due(now, wakes);
+        self.catch_up(now, wakes);
         self.owners[owner_at].generation = generation;
         self.owners[owner_at].watermark = None;
         let mut rotated = Rotated::default();
@@ -188,7 +185,7 @@ impl Gate {
         let now = self.clock(now);
         let mut forgotten = Forgotten::default();
         let Some(owner_at) = self.owners.find(owner) else { return forgotten };
-        self.expire_due(now, wakes);
+        self.catch_up(now, wakes);
         let mut at = self.owners[owner_at].live.first;
         while at != NIL {
             let next = self.slab[at].owned.after;
@@ -302,7 +299,7 @@ impl Gate {
         self.firm(at);
         let Record { lane, cost, cancelled, .. } = self.slab[at];
         self.lanes.stop(now, lane, cost);
-        self.lanes.let_go(&self.slab[at]);
+        self.lanes.let_go(now, &self.slab[at]);
         self.cancelling -= u32::from(cancelled.is_some());
         match self.active_units.checked_sub(cost) {
             Some(units) => self.active_units = units,

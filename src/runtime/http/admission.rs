@@ -236,7 +236,8 @@ fn take_units(site: &Site, stage: Stage, most: u64, until: Duration) -> usize {
     let (control, _wakes) = mpsc::channel(1);
     let mut gates = service.gates.for_owner(control);
     let now = service.clock.now();
-    // One hold at a time: two at once would each think that the other's units were its own to replace.
+    // One hold at a time: two at once would each think that the other's units were its own to
+    // replace.
     let mut held = lock(&site.holds);
     if let Some(earlier) = held.remove(&stage) {
         give_back(site, earlier);

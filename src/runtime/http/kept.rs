@@ -1,4 +1,5 @@
-//! A WebSocket that is asked whether its peer is still there: pinged while it is quiet, ended when it stays quiet.
+//! A WebSocket that is asked whether its peer is still there: pinged while it is quiet, ended when
+//! it stays quiet.
 
 use std::io;
 use std::pin::Pin;

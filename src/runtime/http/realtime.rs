@@ -26,8 +26,8 @@ use crate::transport::realtime::{Defaults, RealtimeLeg};
 
 /// Owners at the call gate are told apart from the calls they become at the other gates.
 const CALL_GATE_OWNERS: u64 = 1 << 62;
-/// Bytes tungstenite may buffer towards one peer beyond the largest event. It is handed one event at
-/// a time; what waits behind that one is bounded by the leg.
+/// Bytes tungstenite may buffer towards one peer beyond the largest event. It is handed one event
+/// at a time; what waits behind that one is bounded by the leg.
 const WRITE_BUFFER_MAX: usize = 256 * 1024;
 
 /// Upgrades a request to a Realtime session, if there is room for a call.

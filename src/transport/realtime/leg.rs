@@ -14,10 +14,6 @@ use super::session::Defaults;
 use crate::leg::{FromCaller, HangUp, ToCaller};
 use crate::transport::{Leg, LegLost};
 
-/// Bytes that may wait for a peer that reads slowly; one event more may be as large as the largest
-/// message, since a session's settings are shown whole.
-const QUEUE_MAX_BYTES: usize = 256 * 1024;
-
 /// Room that is kept for what one message says to the call.
 const HEARD_KEPT: usize = 16;
 
@@ -92,7 +88,7 @@ where
                 self.state = State::Gone("closed");
             }
         }
-        if self.outbox.queued_bytes() > QUEUE_MAX_BYTES && self.outbox.len() > 1 {
+        if self.outbox.is_overfull() {
             self.outbox.discard();
             self.state = State::Gone("protocol");
         }
@@ -181,7 +177,7 @@ where
         if let Some(why) = goodbye {
             self.state = State::Closing(close_frame(why));
         }
-        if self.outbox.queued_bytes() > QUEUE_MAX_BYTES && self.outbox.len() > 1 {
+        if self.outbox.is_overfull() {
             self.outbox.discard();
             self.state = State::Gone("protocol");
             return Err(LegLost);

@@ -7,6 +7,12 @@ use serde::Serialize;
 
 /// Size of the buffer that frames are written into and cut from; some five audio deltas.
 const ARENA_BYTES: usize = 8 * 1024;
+/// Bytes that may wait for a peer that reads slowly, large events apart.
+const QUEUE_MAX_BYTES: usize = 256 * 1024;
+/// From this size on an event is a large one: an item or a session that the client itself wrote.
+const LARGE_BYTES: usize = 64 * 1024;
+/// Large events that may wait. One item of the client's is shown twice, and settings whole.
+const LARGE_MAX: usize = 4;
 
 /// Events that are ready to be sent, oldest first, each one JSON text.
 #[derive(Debug)]
@@ -14,6 +20,8 @@ pub struct Outbox {
     arena: BytesMut,
     frames: VecDeque<Bytes>,
     queued_bytes: usize,
+    /// How many large events wait, and their bytes.
+    large: (usize, usize),
     ids: Ids,
 }
 
@@ -24,6 +32,7 @@ impl Outbox {
             arena: BytesMut::with_capacity(ARENA_BYTES),
             frames: VecDeque::new(),
             queued_bytes: 0,
+            large: (0, 0),
             ids: Ids { seed: id_seed.into(), events: 0 },
         }
     }
@@ -32,6 +41,9 @@ impl Outbox {
     pub fn pop(&mut self) -> Option<Bytes> {
         let frame = self.frames.pop_front()?;
         self.queued_bytes -= frame.len();
+        if frame.len() >= LARGE_BYTES {
+            self.large = (self.large.0 - 1, self.large.1 - frame.len());
+        }
         Some(frame)
     }
 
@@ -43,6 +55,12 @@ impl Outbox {
     /// Nothing waits.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
+    }
+
+    /// More waits than any peer that reads lets wait.
+    pub(super) fn is_overfull(&self) -> bool {
+        let (large, large_bytes) = self.large;
+        self.queued_bytes - large_bytes > QUEUE_MAX_BYTES || large > LARGE_MAX
     }
 
     /// Bytes that wait.
@@ -58,7 +76,7 @@ impl Outbox {
     /// Forgets what waits: the peer will not get it.
     pub(super) fn discard(&mut self) {
         self.frames.clear();
-        self.queued_bytes = 0;
+        (self.queued_bytes, self.large) = (0, (0, 0));
     }
 
     /// Begins an event of this type; it is queued by [`EventWriter::queue`].
@@ -129,6 +147,10 @@ impl EventWriter<'_> {
             self.outbox.arena = BytesMut::with_capacity(ARENA_BYTES);
         }
         self.outbox.queued_bytes += frame.len();
+        if frame.len() >= LARGE_BYTES {
+            let (large, bytes) = self.outbox.large;
+            self.outbox.large = (large + 1, bytes + frame.len());
+        }
         self.outbox.frames.push_back(frame);
     }
 
