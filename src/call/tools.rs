@@ -276,7 +276,12 @@ impl Call {
             Some(fault) if harmless => ToolOutcome::Failed(fault.to_string()),
             Some(_) | None => ToolOutcome::Unknown,
         };
-        self.on_tool_returned(now, admit, run, outcome);
+        if running {
+            return self.on_tool_returned(now, admit, run, outcome);
+        }
+        if let Some(orphan) = self.orphans.remove(&run) {
+            let _ = self.record_output(&orphan.call.call_id, output_of(&outcome));
+        }
     }
 
     fn call_id_of(&mut self, run: RunId) -> Option<String> {

@@ -163,7 +163,7 @@ impl Playout {
     pub fn fill_frame(&mut self) {
         let frame = duration_to_samples(FRAME, self.rate_hz);
         let missing = self.waiting.len().next_multiple_of(frame) - self.waiting.len();
-        self.waiting.extend(std::iter::repeat_n(0, missing));
+        self.waiting.push(&vec![0; missing]);
         self.received += missing;
     }
 
