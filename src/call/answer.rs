@@ -46,6 +46,7 @@ impl Call {
         self.settle_heard(now);
         let answer = self.floor.answer()?;
         let (request, turn) = (answer.request.clone(), answer.turn.id);
+        answer.progress = now;
         let request = Box::new(self.model_request(&request));
         let run = self.owe(Stage::Model, Some(lease), Some(turn));
         self.act(Action::Think { run, request });
@@ -85,7 +86,7 @@ impl Call {
     pub(super) fn grant_model(&mut self, now: Timestamp, lease: Lease) -> Option<Lease> {
         let offer = lease.offer;
         if let Some(side) = self.side_awaiting(offer) {
-            self.grant_side(side, lease);
+            self.grant_side(now, side, lease);
             return None;
         }
         if !self.floor.answer().is_some_and(|answer| answer.model.awaits(offer)) {
@@ -172,13 +173,14 @@ impl Call {
         run: RunId,
         text: &str,
     ) {
-        if self.side_wrote(run, text) {
+        if self.side_wrote(now, run, text) {
             return;
         }
         let Some(answer) = self.floor.answer().filter(|answer| answer.model.is_run(run)) else {
             return self.late(run, "model");
         };
         answer.written.push_str(text);
+        answer.progress = now;
         if answer.modality == Modality::Text {
             self.open_message();
             return self.tell_words(text);
@@ -433,7 +435,11 @@ impl Call {
         let unsaid = answer.playout.has_unspoken(first_later).then_some(ended);
         match fault.or(unsaid) {
             Some(fault) => self.give_up(now, admit, Cause::fault(Stage::Synthesis, &fault)),
-            None if later.is_empty() => self.check_complete(now, admit),
+            None if later.is_empty() => {
+                answer.playout.fill_frame();
+                self.send_frames(now, admit);
+                self.check_complete(now, admit);
+            }
             None => self.ask_voice(now, admit, later),
         }
     }

@@ -231,6 +231,10 @@ pub enum Timer {
     PlayedOut,
     /// A turn must become audible now, or the fallback speaks.
     TurnBudget,
+    /// What announced a tool has been heard: it may start.
+    Announced,
+    /// An answer beside the conversation has stood still for too long.
+    Beside,
     /// Ask for the words of suspected barge-in so far.
     Partial,
     /// A suspected barge-in that ended has waited for its words long enough.

@@ -185,11 +185,12 @@ impl Call {
             (Model::Writing(_) | Model::Done(_), _) => None,
         };
         let Some(stage) = queued else {
-            self.floor = match answer.opened {
-                true => Floor::Speaking(answer),
-                false => Floor::Thinking(answer),
+            let cause = match answer.modality {
+                Modality::Audio => Cause::BudgetSpent,
+                Modality::Text => Cause::fault(Stage::Model, &Fault::Slow { deadline: "writing" }),
             };
-            return self.give_up(now, admit, Cause::BudgetSpent);
+            self.floor = resumed(answer);
+            return self.give_up(now, admit, cause);
         };
         // Waiting and saying so satisfies the budget, once (DESIGN section 3, *Ages*).
         answer.turn.heard = true;
@@ -240,10 +241,7 @@ impl Call {
             Afterwards::Wait(mut answer) => {
                 answer.playout.begin_behind(now, self.plays_until);
                 self.history.set_heard(&prompt.item, prompt.playout.script(), sent, sent);
-                self.floor = match answer.opened {
-                    true => Floor::Speaking(answer),
-                    false => Floor::Thinking(answer),
-                };
+                self.floor = resumed(answer);
                 return self.check_complete(now, admit);
             }
             Afterwards::Listen => None,
@@ -287,6 +285,14 @@ impl Call {
         self.clear_far_end(now, sounding);
         let leaving = Leaving { why, by: now + GOODBYE_MAX };
         self.console(now, admit, &cause, None, None, Afterwards::HangUp(leaving));
+    }
+}
+
+/// The state of an answer that goes on.
+fn resumed(answer: Box<Answer>) -> Floor {
+    match answer.opened && answer.modality == Modality::Audio {
+        true => Floor::Speaking(answer),
+        false => Floor::Thinking(answer),
     }
 }
 

@@ -248,6 +248,7 @@ impl Call {
             told: String::new(),
             calls: Vec::new(),
             rounds: 0,
+            progress: now,
             told_to_wait: false,
             usage: Usage::default(),
             playout: self.new_playout(now),

@@ -51,7 +51,7 @@ pub mod trace;
 pub use event::{Action, Event, Timer};
 pub use fallback::{Cause, Choose, Said};
 pub use profile::Profile;
-use state::{Ear, Floor, Orphan, Owed, Settling, Side};
+use state::{Ear, Floor, Orphan, Owed, Settling, Side, Stray};
 
 /// Deliberately broken variants of the call's mechanisms, each caught by a fixture
 /// (`cargo test --features mutants --test calls_mutants`).
@@ -119,6 +119,8 @@ pub struct Call {
     sides: BTreeMap<ResponseId, Side>,
     /// Tools of answers that lost the floor.
     orphans: BTreeMap<RunId, Orphan>,
+    /// Runs that gave no proof of their end and may still send something.
+    strays: BTreeMap<RunId, Stray>,
     counters: Counters,
     actions: VecDeque<Action>,
     late_outputs: u64,
@@ -166,6 +168,7 @@ impl Call {
             owed: BTreeMap::new(),
             sides: BTreeMap::new(),
             orphans: BTreeMap::new(),
+            strays: BTreeMap::new(),
             counters: Counters::default(),
             actions: VecDeque::new(),
             late_outputs: 0,
@@ -408,6 +411,10 @@ const TOOL_FAN_OUT_MAX: usize = 8;
 const TOOL_CALLS_MAX: usize = 32;
 /// Silence behind an announcement ("let me look") while only its tools run.
 const TOOL_QUIET_MAX: Duration = ms(10_000);
+/// How long a written answer may stand still: nobody hears its silence, and its client waits.
+const WRITING_QUIET_MAX: Duration = ms(30_000);
+/// Runs without proof of their end that are remembered.
+const STRAYS_MAX: usize = 64;
 /// Utterances whose words may be awaited at once.
 const SETTLING_MAX: usize = 4;
 /// The longest utterance.

@@ -1,8 +1,8 @@
 //! Work under way: offers, leases owed, starts, cancels, ends. Every unit goes through here and
 //! back.
 
-use super::state::{Floor, Model, Owed, Turn, Voice};
-use super::{Action, Call};
+use super::state::{Floor, Model, Owed, Stray, Turn, Voice};
+use super::{Action, Call, STRAYS_MAX};
 use crate::admission::{
     Admit, Answer as Verdict, Cancelled, Lease, Offer, OfferId, RefusalReason, Release, Settled,
     Terminal, mutant,
@@ -139,6 +139,12 @@ impl Call {
     ) {
         let Some(owed) = self.owed.remove(&run) else { return };
         let effect = owed.effect;
+        if proof.is_err() && owed.stage.rotates() {
+            self.strays.insert(run, Stray { generation: owed.generation, call_id: None });
+            if self.strays.len() > STRAYS_MAX {
+                self.strays.pop_first();
+            }
+        }
         self.settle(now, admit, owed, proof, fault.is_some());
         if self.has_ended().is_some() {
             return;
@@ -275,8 +281,10 @@ impl Call {
 
     /// Counts output that came for a generation which has lost the floor.
     pub(super) fn late(&mut self, run: RunId, stage: &'static str) {
-        let Some(owed) = self.owed.get(&run) else { return };
-        let generation = owed.generation;
+        let owed = self.owed.get(&run).map(|owed| owed.generation);
+        let Some(generation) = owed.or_else(|| self.strays.get(&run).map(|s| s.generation)) else {
+            return;
+        };
         self.late_outputs += 1;
         self.tell(ToCaller::LateOutput { stage, generation });
     }

@@ -3,7 +3,7 @@
 
 use super::fallback::Cause;
 use super::state::{Model, Side};
-use super::{Action, Call, SIDES_MAX, TOOL_FAN_OUT_MAX};
+use super::{Action, Call, SIDES_MAX, TOOL_FAN_OUT_MAX, WRITING_QUIET_MAX};
 use crate::admission::{Admit, Answer as Verdict, Cancelled, Lease, OfferId};
 use crate::dialogue::{Finish, ToolCall, ToolRuns, Usage};
 use crate::fault::Fault;
@@ -42,7 +42,7 @@ impl Call {
             }
         };
         let (text, calls) = (String::new(), Vec::new());
-        let side = Side { item, model, text, calls, opened: false, request };
+        let side = Side { item, model, text, calls, opened: false, progress: now, request };
         self.sides.insert(response, side);
     }
 
@@ -75,13 +75,14 @@ impl Call {
         self.sides.iter().find(|(_, side)| waits(side)).map(|(response, _)| *response)
     }
 
-    pub(super) fn grant_side(&mut self, response: ResponseId, lease: Lease) {
+    pub(super) fn grant_side(&mut self, now: Timestamp, response: ResponseId, lease: Lease) {
         let Some(request) = self.sides.get(&response).map(|side| side.request.clone()) else {
             return;
         };
         let run = self.think_beside(lease, &request);
         if let Some(side) = self.sides.get_mut(&response) {
             side.model = Model::Writing(run);
+            side.progress = now;
         }
     }
 
@@ -93,10 +94,11 @@ impl Call {
     }
 
     /// True when the words were for an answer beside the conversation.
-    pub(super) fn side_wrote(&mut self, run: RunId, text: &str) -> bool {
+    pub(super) fn side_wrote(&mut self, now: Timestamp, run: RunId, text: &str) -> bool {
         let Some(response) = self.side_of(run) else { return false };
         let Some(side) = self.sides.get_mut(&response) else { return false };
         side.text.push_str(text);
+        side.progress = now;
         let (item, begins) = (side.item.clone(), !side.opened);
         side.opened = true;
         if begins {
@@ -165,6 +167,32 @@ impl Call {
                 Model::Done(_) => {}
             }
         }
+    }
+
+    /// When an answer beside the conversation has been stuck for too long.
+    pub(super) fn side_due(&self) -> Option<Timestamp> {
+        let writing = |side: &&Side| matches!(side.model, Model::Writing(_));
+        self.sides.values().filter(writing).map(|side| side.progress + WRITING_QUIET_MAX).min()
+    }
+
+    /// Whoever asked for it is told that nothing comes.
+    pub(super) fn on_side_due(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        let stuck = |side: &Side| {
+            matches!(side.model, Model::Writing(_)) && side.progress + WRITING_QUIET_MAX <= now
+        };
+        let found = self.sides.iter().find(|(_, side)| stuck(side)).map(|(response, _)| *response);
+        let Some((response, side)) = found.and_then(|r| Some((r, self.sides.remove(&r)?))) else {
+            return;
+        };
+        if let Model::Writing(run) = side.model {
+            self.cancel_run(now, admit, run, Cancelled::Superseded);
+        }
+        if side.opened {
+            let (item, text) = (side.item, side.text);
+            self.tell(ToCaller::MessageEnded { response, item, completed: false, text });
+        }
+        let cause = Cause::fault(Stage::Model, &Fault::Slow { deadline: "writing" });
+        self.side_failed(response, &cause, Usage::default());
     }
 
     /// The client cancels an answer beside the conversation. False when it is none.

@@ -155,6 +155,8 @@ pub(super) struct Answer {
     /// Tool calls of the present round.
     pub calls: Vec<ToolUse>,
     pub rounds: u32,
+    /// When the model or a tool last did something for it.
+    pub progress: Timestamp,
     /// The caller was told that it waits: once is enough.
     pub told_to_wait: bool,
     pub usage: Usage,
@@ -200,6 +202,8 @@ pub(super) struct ToolUse {
 pub(super) enum ToolState {
     /// Not started: the model is still writing.
     Wanted,
+    /// It changes something and was announced in words: it starts once they have been heard.
+    Announced,
     /// Waits for a unit.
     Waiting(Ticket),
     /// Runs.
@@ -278,6 +282,14 @@ pub(super) struct Orphan {
     pub tool: ToolId,
 }
 
+/// A run of which nothing is known any more: what it still sends has no authority and is counted.
+#[derive(Debug)]
+pub(super) struct Stray {
+    pub generation: Generation,
+    /// The tool call whose outcome was recorded as unknown.
+    pub call_id: Option<String>,
+}
+
 /// An answer in text beside the conversation (`conversation: "none"`).
 #[derive(Debug)]
 pub(super) struct Side {
@@ -287,6 +299,8 @@ pub(super) struct Side {
     /// Functions of the client that the model asked for.
     pub calls: Vec<ToolCall>,
     pub opened: bool,
+    /// When the model last did something for it.
+    pub progress: Timestamp,
     pub request: ResponseRequest,
 }
 

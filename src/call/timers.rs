@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::state::{Answer, Ear, Floor, Model, ToolState, ToolUse, Voice};
-use super::{AUDIO_GAP, Call, TOOL_QUIET_MAX, Timer, UTTERANCE_MAX};
+use super::{AUDIO_GAP, Call, TOOL_QUIET_MAX, Timer, UTTERANCE_MAX, WRITING_QUIET_MAX};
 use crate::admission::{Admit, mutant};
-use crate::leg::{HangUp, TurnDetection};
+use crate::leg::{HangUp, Modality, TurnDetection};
 use crate::time::{Timestamp, ms};
 
 /// How long before its stage's deadline a turn that waits there is told so.
@@ -44,6 +44,8 @@ impl Call {
         consider(self.next_frame(now), Timer::NextFrame);
         consider(self.played_out_at(now), Timer::PlayedOut);
         consider(self.budget_due(), Timer::TurnBudget);
+        consider(self.side_due(), Timer::Beside);
+        consider(self.announced_due(), Timer::Announced);
         match &self.ear {
             Ear::Quiet => {}
             Ear::Suspect(utterance) => {
@@ -106,6 +108,9 @@ impl Call {
     }
 
     fn quiet_until(&self, answer: &Answer) -> Option<Timestamp> {
+        if answer.modality == Modality::Text {
+            return (!answer.is_queued()).then(|| answer.progress + WRITING_QUIET_MAX);
+        }
         let first = answer.turn.audible_by.filter(|_| !mutant::is("budget_ignored"))?;
         if answer.playout.has_waiting() || answer.playout.all_sent() {
             return None;
@@ -153,6 +158,8 @@ impl Call {
                 Timer::NextFrame => self.send_frames(now, admit),
                 Timer::PlayedOut => self.on_played_out(now, admit),
                 Timer::TurnBudget => self.on_budget(now, admit),
+                Timer::Announced => self.on_announced(now, admit),
+                Timer::Beside => self.on_side_due(now, admit),
                 Timer::Partial => self.on_partial_due(now),
                 Timer::Resume => self.judge_suspect(now, admit, true),
                 Timer::AudioGap => self.on_audio_gap(now, admit),

@@ -2,14 +2,14 @@
 //! invented.
 
 use super::fallback::Cause;
-use super::state::{Answer, Orphan, ToolState, ToolUse};
+use super::state::{Answer, Floor, Orphan, ToolState, ToolUse, Voice};
 use super::{Action, Call, TOOL_CALLS_MAX, TOOL_FAN_OUT_MAX, TOOL_ROUNDS_MAX};
 use crate::admission::{Admit, Answer as Verdict, Lease, OfferId, mutant};
 use crate::dialogue::{Effect, Item, ItemBody, ItemStatus, ToolCall, ToolOutcome, ToolRuns};
 use crate::evidence::{Evidence, Unknown};
 use crate::fault::Fault;
 use crate::id::{ItemId, RunId, Stage, ToolId};
-use crate::leg::ToCaller;
+use crate::leg::{Modality, ToCaller};
 use crate::time::Timestamp;
 
 impl Answer {
@@ -49,6 +49,9 @@ impl Call {
                 _ if at >= TOOL_FAN_OUT_MAX => self.refuse_tool(call, "too many tools at once"),
                 None => self.refuse_tool(call, "there is no such tool"),
                 Some(ToolRuns::AtClient) => ToolState::AtClient,
+                Some(ToolRuns::Here { effect, .. }) if self.is_announced(effect) => {
+                    ToolState::Announced
+                }
                 Some(ToolRuns::Here { tool, effect }) => {
                     self.record_call(call);
                     self.start_tool(now, admit, tool, effect, call)
@@ -59,6 +62,53 @@ impl Call {
             }
         }
         !calls.is_empty() && self.after_tools(now, admit)
+    }
+
+    /// Words were written before this call and have not been heard: what changes something waits for
+    /// them, so that the caller can still object (B45).
+    fn is_announced(&mut self, effect: Effect) -> bool {
+        let Some(answer) = self.floor.answer() else { return false };
+        let silent = answer.phrases == 0 || answer.modality == Modality::Text;
+        effect != Effect::Read && !silent
+    }
+
+    /// When announced tools may start: their words have been heard.
+    pub(super) fn announced_due(&self) -> Option<Timestamp> {
+        let Floor::Speaking(answer) = &self.floor else { return None };
+        let announced = |use_: &ToolUse| matches!(use_.state, ToolState::Announced);
+        let said = matches!(answer.voice, Voice::Unasked) && !answer.playout.has_waiting();
+        let held = self.caller_speaks();
+        (said && !held && answer.calls.iter().any(announced)).then_some(self.plays_until)
+    }
+
+    /// What was announced has been heard: now it is done.
+    pub(super) fn on_announced(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        let Some(answer) = self.floor.answer() else { return };
+        let specs = answer.request.tools.clone().unwrap_or_else(|| self.settings.tools.clone());
+        let Some(answer) = self.floor.answer() else { return };
+        let announced = |use_: &ToolUse| matches!(use_.state, ToolState::Announced);
+        let calls: Vec<(usize, ToolCall)> = answer
+            .calls
+            .iter()
+            .enumerate()
+            .filter(|(_, use_)| announced(use_))
+            .map(|(at, use_)| (at, use_.call.clone()))
+            .collect();
+        for (at, call) in calls {
+            let runs = specs.iter().find(|spec| spec.name == call.name).map(|spec| spec.runs);
+            let state = match runs {
+                Some(ToolRuns::Here { tool, effect }) => {
+                    self.record_call(&call);
+                    self.start_tool(now, admit, tool, effect, &call)
+                }
+                // The client took it off its list meanwhile.
+                Some(ToolRuns::AtClient) | None => self.refuse_tool(&call, "there is no such tool"),
+            };
+            if let Some(answer) = self.floor.answer() {
+                answer.calls[at].state = state;
+            }
+        }
+        self.after_tools(now, admit);
     }
 
     fn refuse_tool(&mut self, call: &ToolCall, why: &str) -> ToolState {
@@ -190,6 +240,10 @@ impl Call {
     /// for nobody.
     fn late_tool(&mut self, run: RunId, outcome: &ToolOutcome) {
         self.late(run, "tool");
+        if let Some(call_id) = self.strays.get(&run).and_then(|stray| stray.call_id.as_deref()) {
+            // It was unknown; now it is known.
+            self.history.amend_output(call_id, &output_of(outcome));
+        }
         if let Some(orphan) = self.orphans.remove(&run) {
             let _ = self.record_output(&orphan.call.call_id, output_of(outcome));
         }
@@ -211,12 +265,30 @@ impl Call {
         if !running && !self.orphans.contains_key(&run) {
             return;
         }
+        if proof.is_err()
+            && let Some(call_id) = self.call_id_of(run)
+            && let Some(stray) = self.strays.get_mut(&run)
+        {
+            stray.call_id = Some(call_id);
+        }
         let harmless = effect == Effect::Read || proof == Ok(Evidence::NeverStarted);
         let outcome = match fault {
             Some(fault) if harmless => ToolOutcome::Failed(fault.to_string()),
             Some(_) | None => ToolOutcome::Unknown,
         };
-        self.on_tool_returned(now, admit, run, outcome);
+        if running {
+            return self.on_tool_returned(now, admit, run, outcome);
+        }
+        if let Some(orphan) = self.orphans.remove(&run) {
+            let _ = self.record_output(&orphan.call.call_id, output_of(&outcome));
+        }
+    }
+
+    fn call_id_of(&mut self, run: RunId) -> Option<String> {
+        let is_run = |use_: &&ToolUse| matches!(use_.state, ToolState::Running(own) if own == run);
+        let of_answer = self.floor.answer().and_then(|answer| answer.calls.iter().find(is_run));
+        let call_id = of_answer.map(|use_| use_.call.call_id.clone());
+        call_id.or_else(|| self.orphans.get(&run).map(|orphan| orphan.call.call_id.clone()))
     }
 
     /// Tool calls that were started and lose the floor: their outcomes are awaited without being
@@ -229,6 +301,7 @@ impl Call {
             .filter_map(|use_| match use_.state {
                 ToolState::Running(run) => Some((run, use_.call.clone())),
                 ToolState::Wanted
+                | ToolState::Announced
                 | ToolState::Waiting(_)
                 | ToolState::Returned
                 | ToolState::AtClient => None,
@@ -272,6 +345,7 @@ impl Call {
         answer.calls.clear();
         // The turn's clock stood still while its tools ran: their results are the next round's birth.
         answer.turn.born = now;
+        answer.progress = now;
         self.ask_model(now, admit);
         true
     }

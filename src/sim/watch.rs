@@ -91,8 +91,7 @@ impl Watch {
     /// Nothing is due any more: the call is at rest, and every response has ended.
     pub fn rest(&self, call: &Call, problems: &mut Vec<String>) {
         let (floor, ear) = call.state_names();
-        let written = call.settings().modality == Modality::Text;
-        if call.has_ended().is_some() || written {
+        if call.has_ended().is_some() {
             return;
         }
         if floor != "listening" || ear != "quiet" {

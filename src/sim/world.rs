@@ -471,7 +471,10 @@ impl World {
             }
         }
         self.awaited.clear();
-        self.watch.rest(&self.call, &mut self.problems);
+        let soon = self.now + TEARDOWN;
+        if self.next_instant().is_none_or(|next| next > soon) {
+            self.watch.rest(&self.call, &mut self.problems);
+        }
         if self.call.has_ended().is_none() {
             self.step(Event::Caller(FromCaller::Gone { how: "closed" }));
         }

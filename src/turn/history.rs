@@ -123,6 +123,17 @@ impl History {
             && !self.entries.iter().any(|entry| answered(&entry.item.body))
     }
 
+    /// What came of a tool is known after all.
+    pub fn amend_output(&mut self, id: &str, known: &str) {
+        for entry in &mut self.entries {
+            if let ItemBody::FunctionOutput { call_id, output } = &mut entry.item.body
+                && call_id == id
+            {
+                *output = known.to_owned();
+            }
+        }
+    }
+
     /// What the caller said is known.
     pub fn set_transcript(&mut self, id: &ItemId, text: &str) {
         if let Some(at) = self.find(id)

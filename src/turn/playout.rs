@@ -153,9 +153,18 @@ impl Playout {
         self.phrases.iter().any(|p| p.index < before && !spoken(p) && words(&p.text))
     }
 
-    /// Some sound waits to be sent.
+    /// A frame waits to be sent.
     pub fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        self.waiting.len() >= duration_to_samples(FRAME, self.rate_hz)
+            || (self.complete && !self.waiting.is_empty())
+    }
+
+    /// The sound pauses here: what is no whole frame is filled up with silence and does not wait for more.
+    pub fn fill_frame(&mut self) {
+        let frame = duration_to_samples(FRAME, self.rate_hz);
+        let missing = self.waiting.len().next_multiple_of(frame) - self.waiting.len();
+        self.waiting.push(&vec![0; missing]);
+        self.received += missing;
     }
 
     /// The far end still plays something else until then.
@@ -365,6 +374,18 @@ mod tests {
         assert_eq!(playout.heard(at(150)), ms(0));
         assert_eq!(playout.ends_at(at(100)), at(190));
         assert_eq!(playout.heard(at(170)), ms(20));
+    }
+
+    #[test]
+    fn a_pause_in_the_sound_leaves_no_rest_behind() {
+        let mut playout = Playout::new(at(0), 8_000, ms(200));
+        playout.announce(0, "one");
+        assert!(playout.push(0, &[1; 250]));
+        assert_eq!(drain(&mut playout, at(0)), 20);
+        assert!(!playout.has_waiting(), "90 samples are no frame");
+        playout.fill_frame();
+        assert_eq!(drain(&mut playout, at(0)), 20);
+        assert_eq!(playout.sent_time(), ms(40));
     }
 
     #[test]

@@ -28,6 +28,10 @@ pub struct LlmScript {
 struct ToolUse {
     name: String,
     arguments: String,
+    /// Words in front of the call, in the same reply.
+    says: String,
+    /// So many calls at once.
+    times: u32,
 }
 
 impl LlmScript {
@@ -55,7 +59,7 @@ impl LlmScript {
         let reply = self.reply.at(turn).as_deref().unwrap_or("Hello. I am a scripted model.");
         let mut run = LlmRun { course, pace: at_rate(1, per_s), words: words(reply), said: 0 };
         match asked {
-            Some(tool) => run.plan_tool(now + first, tool, request),
+            Some(tool) => run.plan_tool(now + first, per_s, tool, request),
             None => run.plan_reply(now + first, per_s, request),
         }
         run
@@ -72,16 +76,23 @@ pub struct LlmRun {
 }
 
 impl LlmRun {
-    fn plan_tool(&mut self, at: Timestamp, tool: &ToolUse, request: &ModelRequest) {
+    fn plan_tool(&mut self, first: Timestamp, per_s: f64, tool: &ToolUse, request: &ModelRequest) {
         let earlier = request.history.iter().filter(|m| matches!(m, Message::Called(_))).count();
-        self.course.push(
-            at,
-            ModelSignal::ToolCall(ToolCall {
-                call_id: format!("call_{}", earlier + 1),
-                name: tool.name.clone(),
-                arguments: tool.arguments.clone(),
-            }),
-        );
+        let announced = words(&tool.says);
+        for (at, word) in announced.iter().enumerate() {
+            self.course.push(first + at_rate(at, per_s), ModelSignal::Text(word.clone()));
+        }
+        let at = first + at_rate(announced.len(), per_s);
+        for nth in 1..=tool.times as usize {
+            self.course.push(
+                at,
+                ModelSignal::ToolCall(ToolCall {
+                    call_id: format!("call_{}", earlier + nth),
+                    name: tool.name.clone(),
+                    arguments: tool.arguments.clone(),
+                }),
+            );
+        }
         let written = tool.arguments.split_whitespace().count().max(1);
         self.plan_finish(at, Finish::ToolCalls, written, request);
     }
@@ -190,9 +201,11 @@ fn words(text: &str) -> Vec<String> {
 }
 
 fn tool_use(value: &toml::Value) -> Result<ToolUse, Wrong> {
-    let right = "{ name = \"…\", arguments = { … } }";
+    let right = "{ name = \"…\", arguments = { … }, says = \"…\", times = 1 }";
     let table = value.as_table().ok_or_else(|| ("not a table".to_owned(), right.to_owned()))?;
-    if let Some(key) = table.keys().find(|key| !["name", "arguments"].contains(&key.as_str())) {
+    if let Some(key) =
+        table.keys().find(|key| !["name", "arguments", "says", "times"].contains(&key.as_str()))
+    {
         return Err((format!("it has an unknown key \"{key}\""), right.into()));
     }
     let name = table
@@ -200,7 +213,12 @@ fn tool_use(value: &toml::Value) -> Result<ToolUse, Wrong> {
         .and_then(toml::Value::as_str)
         .ok_or_else(|| ("it has no name".to_owned(), right.to_owned()))?;
     let arguments = table.get("arguments").map_or(Ok("{}".to_owned()), keys::json_text)?;
-    Ok(ToolUse { name: name.into(), arguments })
+    let says = table.get("says").map_or(Ok(String::new()), keys::text)?;
+    let times = table.get("times").map_or(Some(1), toml::Value::as_integer);
+    let times =
+        times.and_then(|times| u32::try_from(times).ok()).filter(|t| (1..=1_000).contains(t));
+    let times = times.ok_or_else(|| ("times is no count".to_owned(), "1 to 1000".to_owned()))?;
+    Ok(ToolUse { name: name.into(), arguments, says, times })
 }
 
 #[cfg(test)]
