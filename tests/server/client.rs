@@ -40,7 +40,9 @@ impl Client {
     }
 
     pub async fn send(&mut self, event: Value) {
-        self.socket.send(Message::text(event.to_string())).await.unwrap();
+        let sent = self.socket.send(Message::text(event.to_string()));
+        let sent = tokio::time::timeout(LIMIT, sent).await;
+        sent.expect("the server reads in time").unwrap();
     }
 
     /// A written question that is to be answered aloud.
