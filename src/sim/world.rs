@@ -13,7 +13,7 @@ use super::watch::Watch;
 use super::workers::{Came, Workers};
 use crate::admission::{Admit, Answer, Cancelled, Lease, Offer, OwnerId, Release, Wake};
 use crate::audio::duration_to_samples;
-use crate::call::{Action, Call, Choose, Event, Identity, trace};
+use crate::call::{Action, Call, Cause, Choose, Event, Identity, trace};
 use crate::config::Abilities;
 use crate::dialogue::{Message, Role, ToolChoice, ToolRuns, ToolSpec};
 use crate::evidence::Evidence;
@@ -125,6 +125,8 @@ impl World {
             item_prefix: "item_".into(),
         };
         let profile = Arc::new(config.profile(agent, &abilities, fallback));
+        let waits = Cause::StillQueued(Stage::Model);
+        let wait = profile.fallback.choose(&waits, &profile.language, 0).text;
         let mut world = World {
             now: Timestamp::ZERO,
             call: Call::new(Timestamp::ZERO, identity, profile.clone(), settings),
@@ -150,7 +152,7 @@ impl World {
             items: 0,
             saying: String::new(),
             interrupted: None,
-            watch: Watch::new(profile.budget),
+            watch: Watch::new(profile.budget, wait),
             words_per_s: words_per_s(script),
             prompts: VecDeque::new(),
             sounding: None,
