@@ -4,6 +4,7 @@ use super::client;
 use super::expect::HeardCheck;
 use super::script::Script;
 use super::world::{HOLDER, TICK, World};
+use crate::admission::limits::Slots;
 use crate::admission::{Admit, Answer, Cancelled, Offer, Release};
 use crate::call::Action;
 use crate::dialogue::{Message, Role};
@@ -48,6 +49,17 @@ impl World {
     }
 
     /// Invariants that are held at every action, and what the history has to show later.
+    /// What really runs never exceeds what the gates may give away (invariant 2), whatever was cancelled.
+    pub(super) fn overcommitted(&self) -> Option<String> {
+        self.gates.gates.iter().find_map(|(stage, gate)| {
+            let Slots::Units(units) = gate.limits().slots else { return None };
+            let held = self.holds.values().flatten().filter(|lease| lease.stage == *stage).count();
+            let runs = self.workers.running_at(*stage) + held;
+            (runs > units as usize)
+                .then(|| format!("{runs} runs at {stage}, which has {units} units"))
+        })
+    }
+
     pub(super) fn watch(&mut self, action: &Action) {
         match action {
             Action::Tell(ToCaller::Audio { generation, .. })
@@ -56,10 +68,15 @@ impl World {
                 let at = self.now.as_millis();
                 self.problems.push(format!("at {at} ms: sound of fenced generation {generation}"));
             }
-            Action::Voice { .. } => self.saying.clear(),
+            Action::Tell(ToCaller::ResponseStarted(head)) if !head.out_of_band => {
+                self.saying.clear();
+            }
+            // Its words are not those of an answer.
+            Action::Prompt { .. } => self.saying.clear(),
             Action::Say { text, .. } => self.saying.push_str(text),
             Action::Tell(ToCaller::ClearFarEnd { played, .. }) => {
-                self.interrupted = Some((self.saying.clone(), *played));
+                let said = Some(self.saying.clone()).filter(|said| !said.is_empty());
+                self.interrupted = said.map(|said| (said, *played));
             }
             Action::Tell(ToCaller::FunctionCalled { call, .. }) => {
                 self.function = Some(call.call_id.clone());

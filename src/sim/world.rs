@@ -307,7 +307,7 @@ impl World {
             self.handle(event);
         }
         self.deliver();
-        if let Some(problem) = self.gates.audit() {
+        if let Some(problem) = self.gates.audit().or_else(|| self.overcommitted()) {
             self.problems.push(format!("at {} ms: {problem}", self.now.as_millis()));
         }
     }
@@ -357,6 +357,10 @@ impl World {
         }
         self.watch(&action);
         let unit = started(&action).and_then(|run| self.call.lease_of(run));
+        if started(&action).is_some() && unit.is_none() {
+            let at = self.now.as_millis();
+            self.problems.push(format!("at {at} ms: something was started without a unit"));
+        }
         if let (Some(run), Some((stage, _))) = (started(&action), unit) {
             self.stages.insert(run, stage);
         }
@@ -427,6 +431,7 @@ impl World {
             self.problems.push("the call did not end".into());
         }
         self.problems.extend(self.gates.left_over(self.now));
+        self.problems.extend(self.heard.iter().filter_map(expect::too_much));
         if self.workers.effects.most() > 1 {
             self.problems.push("an idempotency key took effect twice".into());
         }
