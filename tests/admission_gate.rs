@@ -4,6 +4,8 @@
 mod desk;
 #[path = "admission_gate/oracle.rs"]
 mod oracle;
+#[path = "admission_gate/pressure.rs"]
+mod pressure;
 #[path = "admission_gate/reference.rs"]
 mod reference;
 #[path = "admission_gate/rules.rs"]

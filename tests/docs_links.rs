@@ -3,6 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use floorkeeper::config::{Config, Script as Fallback};
+use floorkeeper::sim::script::Script;
+use floorkeeper::sim::world;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -140,4 +145,52 @@ fn the_prompts_of_the_dispositions_exist() {
         let known = prompt.is_empty() || prompts.contains(prompt);
         assert!(known, "{}: {prompt} is not in en.toml", reason.disposition());
     }
+}
+
+/// What stands between ```` ```<kind> ```` and the closing fence.
+fn blocks(text: &str, kind: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open: Option<String> = None;
+    for line in text.lines() {
+        match &mut open {
+            None if line == format!("```{kind}") => open = Some(String::new()),
+            None => {}
+            Some(_) if line == "```" => found.extend(open.take()),
+            Some(block) => {
+                block.push_str(line);
+                block.push('\n');
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_configuration_that_is_shown_is_one() {
+    let mut count = 0;
+    for document in documents() {
+        let name = document.display().to_string();
+        for block in blocks(&read(&document), "toml") {
+            count += 1;
+            let parsed = Config::parse(&name, &block, &[], std::iter::empty());
+            assert!(parsed.is_ok(), "{:?}\n{block}", parsed.err());
+        }
+    }
+    assert!(count >= 3, "only {count} configurations were seen");
+}
+
+#[test]
+fn every_fixture_that_is_shown_holds() {
+    let mut count = 0;
+    for document in documents() {
+        let name = document.display().to_string();
+        for block in blocks(&read(&document), "toml fixture") {
+            count += 1;
+            let script = Script::parse(&name, &block).expect("a fixture");
+            let fallback = Arc::new(Fallback::read(None).expect("the built-in prompts"));
+            let outcome = world::run(&script, fallback).expect("it can be run");
+            assert_eq!(outcome.problems, Vec::<String>::new(), "{name}: {}", script.about);
+        }
+    }
+    assert!(count >= 2, "only {count} fixtures were seen");
 }

@@ -17,6 +17,7 @@ pub mod ledger;
 pub mod limits;
 pub mod log;
 pub mod mutant;
+pub mod pressure;
 mod records;
 pub mod rerun;
 pub mod shadow;

@@ -26,11 +26,11 @@ async fn no_slots_at_all_are_told_as_no_capacity() {
 /// Issue 2; X-17: one slot held by another call and no queue is `overloaded{no_queue}`.
 #[tokio::test]
 async fn a_slot_held_by_another_call_is_told_as_overload() {
-    // The first caller's model begins at once and then writes two words a second: it holds the
-    // slot for seven seconds.
-    let reply =
-        "llm.reply=\"Yes. There was a king who had three sons and a garden full of pears.\"";
-    let server = Server::start(&["limits.model.slots=1", "llm.tokens_per_s=2", reply]);
+    // The first caller's model writes a little faster than it is spoken: it holds the slot for six
+    // seconds and leaves no gap in its answer.
+    let reply = "llm.reply=\"Yes. There was a king. He had three sons. They had a garden. \
+                 It had a tree. The tree had pears. One pear was gone.\"";
+    let server = Server::start(&["limits.model.slots=1", "llm.tokens_per_s=4", reply]);
     let mut first = Client::connect(&server).await;
     first.ask("Tell me a story.").await;
     first.until("response.output_audio.delta").await;

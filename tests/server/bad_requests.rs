@@ -143,5 +143,6 @@ async fn pages_of_others_may_not_connect() {
     }
     stream.write_all(format!("{request}\r\n").as_bytes()).await.unwrap();
     assert_eq!(http::answer(&mut stream).await.status, 403);
+    drop(stream);
     rig.quiet().await;
 }

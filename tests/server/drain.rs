@@ -61,6 +61,7 @@ async fn a_drain_ends_waits_and_lets_accepted_calls_go_on() {
     let ended = http::answer(&mut parked).await;
     assert_eq!((ended.status, ended.code().as_str()), (503, "admission_drained"));
     assert_eq!(ended.header("retry-after"), Some("5"));
+    drop(parked);
     let refused = http::knocked(address, &[]).await;
     assert_eq!((refused.status, refused.code().as_str()), (503, "draining"));
     assert_eq!(refused.header("retry-after"), Some("5"));

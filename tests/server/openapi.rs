@@ -206,6 +206,7 @@ async fn every_documented_answer_is_given_in_its_shape() {
     .await;
     checker.check("GET", realtime, &http::knocked(address, &[]).await);
     checker.check("GET", realtime, &http::answer(&mut parked).await);
+    drop(parked);
     checker.check("GET", realtime, &http::knocked(address, &[("Origin", "null")]).await);
     rig.put("/v1/drain", &enabled(true)).await;
     checker.check("GET", realtime, &http::knocked(address, &[]).await);

@@ -88,3 +88,38 @@ async fn a_peer_that_vanishes_is_noticed() {
     drop(vanished);
     rig.quiet().await;
 }
+
+/// Sixteen clients announce four MiB each and send nothing of it: small messages pass, and a large
+/// one waits until those clients are lost (DESIGN 7: 64 MiB of large messages in the process).
+#[tokio::test]
+async fn room_that_is_announced_and_never_used_comes_back() {
+    let deadlines = ["realtime.ping_ms=500", "realtime.dead_after_ms=2000"];
+    let rig = Rig::start(&deadlines).await;
+    let mut announced = vec![0x81, 0x80 | 127];
+    announced.extend((4_u64 << 20).to_be_bytes());
+    announced.extend([0; 4]);
+    announced.push(b'{');
+    let mut hoarders = Vec::new();
+    for _ in 0..16 {
+        let mut hoarder = http::knock(rig.serving.address, &[]).await;
+        assert_eq!(http::answer(&mut hoarder).await.status, 101);
+        hoarder.write_all(&announced).await.unwrap();
+        hoarders.push(hoarder);
+    }
+    let (mut large, mut small) = (Client::connect(&rig).await, Client::connect(&rig).await);
+    let sends = large.send(json!({"type": "nonsense", "padding": "x".repeat(3 << 20)}));
+    let asks = async {
+        small.ask("Are you there?").await;
+        small.answered().await
+    };
+    let ((), answer) = tokio::join!(sends, asks);
+    assert_eq!(answer["status"], "completed", "small messages need no room");
+    let error = large.until("error").await;
+    assert_eq!(error["error"]["param"], "type", "the large one came through: {error:#}");
+    let live = rig.service().registry.live_count();
+    assert!(live < 18, "{live} calls are live: it came through before there was room");
+    small.hang_up().await;
+    large.hang_up().await;
+    drop(hoarders);
+    rig.quiet().await;
+}

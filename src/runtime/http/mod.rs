@@ -13,6 +13,7 @@ mod admission;
 mod answer;
 mod auth;
 mod body;
+mod budget;
 mod calls;
 mod kept;
 mod openapi;
@@ -20,6 +21,7 @@ mod pages;
 mod realtime;
 mod secrets;
 mod stall;
+mod upgrade;
 
 pub use accept::{Listening, bind, serve};
 
@@ -30,6 +32,8 @@ pub struct Site {
     pub service: Arc<Service>,
     /// Ephemeral keys that live.
     pub secrets: Arc<std::sync::Mutex<Secrets>>,
+    /// Room for the large messages of all clients.
+    large: Arc<tokio::sync::Semaphore>,
     /// Units held by hand, to be given back.
     pub holds: Arc<admission::Holds>,
 }
@@ -41,7 +45,7 @@ impl Site {
     /// The site of a service.
     pub fn new(service: Arc<Service>) -> Site {
         let secrets = Arc::new(std::sync::Mutex::new(Secrets::new(SECRETS_MAX)));
-        Site { service, secrets, holds: Arc::default() }
+        Site { service, secrets, large: budget::room(), holds: Arc::default() }
     }
 }
 

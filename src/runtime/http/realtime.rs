@@ -4,15 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::ws::{WebSocket, WebSocketUpgrade};
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::Response;
+use hyper_util::rt::TokioIo;
 use tokio::sync::mpsc;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::accept::Place;
 use super::auth::{self, Caller};
+use super::budget::Budgeted;
 use super::kept::Kept;
+use super::upgrade::{Handshake, Wire};
 use super::{Site, answer};
 use crate::admission::{Admit, Answer, Cancelled, Lease, Offer, OwnerId, Ticket, Wake};
 use crate::config::Agent;
@@ -36,15 +39,15 @@ pub async fn upgrade(
     Query(query): Query<HashMap<String, String>>,
     Extension(place): Extension<Arc<Place>>,
     headers: HeaderMap,
-    upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
+    handshake: Result<Handshake, Response>,
 ) -> Response {
     let caller = match auth::check(&site, &headers) {
         Ok(caller) => caller,
         Err(refused) => return *refused,
     };
-    let Ok(upgrade) = upgrade else {
-        let message = "This is a WebSocket: GET with Upgrade: websocket, version 13.";
-        return answer::error(StatusCode::UPGRADE_REQUIRED, "upgrade_required", message, None);
+    let handshake = match handshake {
+        Ok(handshake) => handshake,
+        Err(refused) => return refused,
     };
     let agent = agent_of(&site, &query).clone();
     let call = site.service.next_call();
@@ -52,20 +55,28 @@ pub async fn upgrade(
         Ok(slot) => slot,
         Err(refused) => return *refused,
     };
-    let message_max = site.service.config.realtime.message_max as usize;
-    let mut upgrade = upgrade
+    let (response, upgrade) = handshake.take(auth::subprotocol(&headers));
+    tokio::spawn(async move {
+        // A client that left before it was upgraded never had a call; its slot goes back unused.
+        if let Ok(upgraded) = upgrade.await {
+            let message_max = site.service.config.realtime.message_max;
+            let stream = Budgeted::new(TokioIo::new(upgraded), site.large.clone(), message_max);
+            let socket = Wire::new(stream, bounds(message_max as usize)).await;
+            run(site, call, caller, agent, query, slot, socket).await;
+        }
+        drop(place);
+    });
+    response
+}
+
+/// The library's defaults bound next to nothing.
+fn bounds(message_max: usize) -> WebSocketConfig {
+    WebSocketConfig::default()
         .read_buffer_size(8 * 1024)
         .write_buffer_size(0)
         .max_write_buffer_size(message_max + WRITE_BUFFER_MAX)
-        .max_message_size(message_max)
-        .max_frame_size(message_max);
-    if let Some(protocol) = auth::subprotocol(&headers) {
-        upgrade = upgrade.protocols([protocol]);
-    }
-    upgrade.on_upgrade(move |socket| async move {
-        run(site, call, caller, agent, query, slot, socket).await;
-        drop(place);
-    })
+        .max_message_size(Some(message_max))
+        .max_frame_size(Some(message_max))
 }
 
 /// The agent asked for by `?agent=`, or by a model of its name; otherwise the default one.
@@ -190,7 +201,7 @@ async fn run(
     agent: Agent,
     query: HashMap<String, String>,
     mut slot: Slot,
-    socket: WebSocket,
+    socket: Wire,
 ) {
     let service = site.service.clone();
     let model = query.get("model").map_or(agent.name.as_str(), String::as_str).to_owned();
