@@ -13,7 +13,7 @@ const OWN_KEYS: [&str; 6] = ["about", "caller", "gate", "expect", "ends_by", "se
 const DEEDS: &str = "one of says, noise, hangs_up, presses, cancels, responds, writes, outputs, \
                      truncates, commits, clears, configures, drains";
 /// Where the script language is told.
-const GUIDE: &str = "see docs/guide.md, \"Fixtures\"";
+const GUIDE: &str = "see docs/fixtures.md";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
