@@ -35,7 +35,10 @@ impl Call {
             Then::Answer if nothing && took_floor => {
                 // An answer was given up for this, and nobody knows for what: silence would be worse.
                 let unheard = Cause::fault(Stage::Recognition, &Fault::Empty);
+                // A noise is no failed try of the caller's: it brings no goodbye nearer.
+                let tried = std::mem::take(&mut self.retries);
                 self.commit_wordless(now, admit, born, Then::Answer, unheard);
+                self.retries = tried;
             }
             // The reply that was being made is kept (B19, B21).
             Then::Answer | Then::Nothing if nothing => self.send_frames(now, admit),

@@ -95,6 +95,17 @@ fn out_of_order(order: &[String], facts: &[Fact]) -> Option<String> {
     None
 }
 
+/// What holds for every interruption, whatever else the script does: nothing beyond what was played.
+pub fn too_much(check: &HeardCheck) -> Option<String> {
+    let words = check.in_history.split_whitespace().count();
+    let could = (check.played.as_secs_f64() * check.words_per_s) as usize;
+    let begins = check.said.trim_start().starts_with(check.in_history.trim());
+    let played = check.played.as_millis();
+    (begins && words > could + 4).then(|| {
+        format!("history: {words} words after {played} ms of sound, at most {could} heard")
+    })
+}
+
 /// The history's words are the first of those said, as many as the sound played can have held.
 fn not_as_heard(check: &HeardCheck) -> Option<String> {
     let said: Vec<&str> = check.said.split_whitespace().collect();

@@ -9,6 +9,8 @@ mod client;
 pub mod expect;
 pub mod facts;
 mod gates;
+mod others;
+mod reading;
 pub mod script;
 pub mod storm;
 mod watch;

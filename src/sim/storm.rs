@@ -13,6 +13,18 @@ use crate::call::Choose;
 
 const WORDS: [&str; 12] =
     ["I", "want", "a", "table", "for", "two", "people", "tonight", "please", "wait", "stop", "no"];
+const FACTS: [&str; 10] = [
+    "agent.first_audio",
+    "agent.first_audio",
+    "agent.first_audio",
+    "agent.paused",
+    "far_end.clear",
+    "tool.start",
+    "prompt",
+    "speech.stopped",
+    "model.start",
+    "synthesis.start",
+];
 const ALONE: [&str; 5] = ["mm-hmm", "okay", "stop", "yeah", "wait"];
 
 /// One storm: the fixture that a seed stands for, and what came of it.
@@ -179,9 +191,15 @@ impl Draw {
             let at = self.up_to(0, at + 5_000);
             let _ = writeln!(text, "[[caller]]\nat = \"{at}ms\"\n{end}");
         }
-        if self.chance(30) {
+        for _ in 0..self.up_to(0, 5) {
+            // In the middle of something, where it happens at all.
+            let fact = self.one_of(&FACTS);
+            let (delay, nth) = (self.up_to(0, 2_500), self.up_to(1, 4));
             let what = self.deed();
-            let _ = writeln!(text, "[[caller]]\nat = \"{}ms\"\n{what}", self.up_to(0, at));
+            let _ = writeln!(
+                text,
+                "[[caller]]\nafter = \"{fact} + {delay}ms\"\nnth = {nth}\nmaybe = true\n{what}"
+            );
         }
     }
 

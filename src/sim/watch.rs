@@ -1,10 +1,11 @@
 //! Invariants of any simulated call, held against every event and action (DESIGN section 9).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::call::{Action, Call};
-use crate::id::ResponseId;
+use crate::dialogue::{Message, Role};
+use crate::id::{ItemId, ResponseId};
 use crate::leg::{Modality, ToCaller};
 use crate::time::{Timestamp, ms};
 
@@ -16,6 +17,8 @@ pub(super) struct Watch {
     budget: Duration,
     /// Since when an answer is made, the caller is silent and nothing was heard.
     silent_since: Option<Timestamp>,
+    /// Every word the agent's sound has begun to say, by item.
+    said: BTreeMap<ItemId, String>,
     open: BTreeSet<ResponseId>,
     writing: BTreeSet<ResponseId>,
     over: bool,
@@ -23,9 +26,22 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub fn new(budget: Duration) -> Watch {
+    /// `wait` is what is said to a turn that waits: the only words that no client is told.
+    pub fn new(budget: Duration, wait: String) -> Watch {
         let (open, writing) = (BTreeSet::new(), BTreeSet::new());
-        Watch { budget, silent_since: None, open, writing, over: false, told: false }
+        let said = BTreeMap::from([(ItemId::new("please wait"), wait)]);
+        Watch { budget, silent_since: None, said, open, writing, over: false, told: false }
+    }
+
+    /// Nothing that the caller cannot have heard is in a request (invariant 7).
+    fn asked(&self, now: Timestamp, history: &[Message], problems: &mut Vec<String>) {
+        for message in history {
+            let Message::Said { role: Role::Assistant, text } = message else { continue };
+            if !self.said.values().any(|said| said.trim().starts_with(text.trim())) {
+                let at = now.as_millis();
+                problems.push(format!("at {at} ms: a request holds words never said: \"{text}\""));
+            }
+        }
     }
 
     /// Before an event: has the caller been left alone for too long (invariant 5)?
@@ -50,7 +66,14 @@ impl Watch {
 
     /// Every response and message that begins ends once, and nothing follows the hang-up.
     pub fn action(&mut self, now: Timestamp, action: &Action, problems: &mut Vec<String>) {
-        let Action::Tell(what) = action else { return };
+        let what = match action {
+            Action::Tell(what) => what,
+            Action::Think { request, .. } => return self.asked(now, &request.history, problems),
+            _ => return,
+        };
+        if let ToCaller::Text { item, delta, .. } = what {
+            self.said.entry(item.clone()).or_default().push_str(delta);
+        }
         let mut wrong = |what: &str, response: ResponseId| {
             problems.push(format!("at {} ms: {what} {response}", now.as_millis()));
         };

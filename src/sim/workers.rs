@@ -87,6 +87,11 @@ impl Workers {
         &self.tools
     }
 
+    /// How many runs of a stage have not ended, whatever the call was told of them.
+    pub fn running_at(&self, stage: Stage) -> usize {
+        self.runs.values().filter(|worker| worker.stage == stage).count()
+    }
+
     fn nth(&mut self, kind: usize) -> u32 {
         self.counts[kind] += 1;
         self.counts[kind] - 1

@@ -11,19 +11,19 @@ use super::gates::SimGates;
 use super::script::{Deed, Script, WORDS_PER_S, What, When};
 use super::watch::Watch;
 use super::workers::{Came, Workers};
-use crate::admission::{Admit, Answer, Cancelled, Lease, Offer, OwnerId, Release, Wake};
+use crate::admission::{Admit, Lease, OwnerId, Release, Wake};
 use crate::audio::duration_to_samples;
-use crate::call::{Action, Call, Choose, Event, Identity, trace};
+use crate::call::{Action, Call, Cause, Choose, Event, Identity, trace};
 use crate::config::Abilities;
-use crate::dialogue::{Message, Role, ToolChoice, ToolRuns, ToolSpec};
+use crate::dialogue::{ToolChoice, ToolRuns, ToolSpec};
 use crate::evidence::Evidence;
-use crate::id::{CallId, ClassId, Generation, ItemId, RunId, Stage, TenantId, ToolId};
+use crate::id::{CallId, ClassId, ItemId, RunId, Stage, TenantId, ToolId};
 use crate::leg::{FromCaller, HangUp, Modality, Settings, ToCaller};
 use crate::provider::BuildError;
 use crate::time::{Timestamp, ms};
 
 /// The caller's sound comes in such pieces.
-const TICK: Duration = ms(20);
+pub(super) const TICK: Duration = ms(20);
 /// The leg's rate.
 const RATE_HZ: u32 = 24_000;
 /// Characters of a prompt that are said in a second.
@@ -31,7 +31,7 @@ const PROMPT_CHARS_PER_S: u64 = 15;
 /// Virtual time that a call may take to give back what it owes.
 const TEARDOWN: Duration = Duration::from_secs(30);
 /// Owner of units that the script holds by hand.
-const HOLDER: OwnerId = OwnerId(u64::MAX);
+pub(super) const HOLDER: OwnerId = OwnerId(u64::MAX);
 /// Steps without time going on that are a loop.
 const STEPS_MAX: u32 = 100_000;
 
@@ -56,38 +56,38 @@ pub fn run(script: &Script, fallback: Arc<dyn Choose>) -> Result<Outcome, BuildE
 pub(super) struct World {
     pub(super) now: Timestamp,
     pub(super) call: Call,
-    gates: SimGates,
-    workers: Workers,
-    names: BTreeMap<Stage, String>,
+    pub(super) gates: SimGates,
+    pub(super) workers: Workers,
+    pub(super) names: BTreeMap<Stage, String>,
     /// Deeds whose time is known.
-    due: BTreeMap<(Timestamp, usize), What>,
+    pub(super) due: BTreeMap<(Timestamp, usize), What>,
     /// Deeds that wait for something to happen.
-    awaited: Vec<(usize, Deed)>,
-    holds: BTreeMap<usize, Vec<Lease>>,
-    hold_times: BTreeMap<(Timestamp, usize, bool), ()>,
+    pub(super) awaited: Vec<(usize, Deed)>,
+    pub(super) holds: BTreeMap<usize, Vec<Lease>>,
+    pub(super) hold_times: BTreeMap<(Timestamp, usize, bool), ()>,
     /// What the caller has said or is saying: from, to, words.
-    said: Vec<(Timestamp, Timestamp, String)>,
-    speaks_until: Timestamp,
-    next_tick: Timestamp,
-    stages: BTreeMap<RunId, Stage>,
-    lines: Vec<String>,
-    facts: Vec<Fact>,
-    problems: Vec<String>,
-    heard: Vec<HeardCheck>,
+    pub(super) said: Vec<(Timestamp, Timestamp, String)>,
+    pub(super) speaks_until: Timestamp,
+    pub(super) next_tick: Timestamp,
+    pub(super) stages: BTreeMap<RunId, Stage>,
+    pub(super) lines: Vec<String>,
+    pub(super) facts: Vec<Fact>,
+    pub(super) problems: Vec<String>,
+    pub(super) heard: Vec<HeardCheck>,
     /// Every request to the model, line by line.
-    asked: Vec<Vec<String>>,
+    pub(super) asked: Vec<Vec<String>>,
     /// The caller's sound has stopped coming.
-    muted: bool,
+    pub(super) muted: bool,
     /// How much of the caller's sound was committed.
     pub(super) committed: Duration,
     /// The function that the client was asked to run last.
     pub(super) function: Option<String>,
     pub(super) items: u32,
-    saying: String,
-    interrupted: Option<(String, Duration)>,
-    watch: Watch,
-    words_per_s: f64,
-    prompts: VecDeque<Event>,
+    pub(super) saying: String,
+    pub(super) interrupted: Option<(String, Duration)>,
+    pub(super) watch: Watch,
+    pub(super) words_per_s: f64,
+    pub(super) prompts: VecDeque<Event>,
     /// The item that sounded last.
     pub(super) sounding: Option<ItemId>,
 }
@@ -125,6 +125,8 @@ impl World {
             item_prefix: "item_".into(),
         };
         let profile = Arc::new(config.profile(agent, &abilities, fallback));
+        let waits = Cause::StillQueued(Stage::Model);
+        let wait = profile.fallback.choose(&waits, &profile.language, 0).text;
         let mut world = World {
             now: Timestamp::ZERO,
             call: Call::new(Timestamp::ZERO, identity, profile.clone(), settings),
@@ -150,7 +152,7 @@ impl World {
             items: 0,
             saying: String::new(),
             interrupted: None,
-            watch: Watch::new(profile.budget),
+            watch: Watch::new(profile.budget, wait),
             words_per_s: words_per_s(script),
             prompts: VecDeque::new(),
             sounding: None,
@@ -297,50 +299,15 @@ impl World {
         self.speaks_until = self.speaks_until.max(until);
     }
 
-    fn hold(&mut self, script: &Script, at: usize, take: bool) {
-        let held = &script.gates[at];
-        let stage =
-            self.names.iter().find(|(_, name)| **name == held.gate).map(|(stage, _)| *stage);
-        let Some(stage) = stage else {
-            return self.problems.push(format!("gate[{}]: there is no gate {}", at + 1, held.gate));
-        };
-        if !take {
-            for lease in self.holds.remove(&at).unwrap_or_default() {
-                let release = Release::Completed(Evidence::Operator);
-                let _ = self.gates.settle(self.now, lease, release);
-            }
-            return self.deliver();
-        }
-        self.gates.rotate(self.now, HOLDER, Generation(0), Cancelled::Client);
-        for _ in 0..held.units {
-            let offer = Offer {
-                id: self.gates.name_offer(),
-                owner: HOLDER,
-                generation: Generation(0),
-                born: self.now,
-                deadline: self.now + TICK,
-                tenant: TenantId(0),
-                class: ClassId(0),
-                cost: 1,
-                bytes: 0,
-                retry_of: None,
-                supersedes: None,
-            };
-            if let Answer::Admitted(lease) = self.gates.ask(self.now, stage, offer) {
-                self.holds.entry(at).or_default().push(lease);
-            }
-        }
-    }
-
     // === the machine ===
 
-    fn step(&mut self, event: Event) {
+    pub(super) fn step(&mut self, event: Event) {
         self.handle(event);
         while let Some(event) = self.prompts.pop_front() {
             self.handle(event);
         }
         self.deliver();
-        if let Some(problem) = self.gates.audit() {
+        if let Some(problem) = self.gates.audit().or_else(|| self.overcommitted()) {
             self.problems.push(format!("at {} ms: {problem}", self.now.as_millis()));
         }
     }
@@ -359,7 +326,7 @@ impl World {
         }
     }
 
-    fn deliver(&mut self) {
+    pub(super) fn deliver(&mut self) {
         while !self.gates.wakes.is_empty() {
             for wake in std::mem::take(&mut self.gates.wakes) {
                 match wake {
@@ -390,6 +357,10 @@ impl World {
         }
         self.watch(&action);
         let unit = started(&action).and_then(|run| self.call.lease_of(run));
+        if started(&action).is_some() && unit.is_none() {
+            let at = self.now.as_millis();
+            self.problems.push(format!("at {at} ms: something was started without a unit"));
+        }
         if let (Some(run), Some((stage, _))) = (started(&action), unit) {
             self.stages.insert(run, stage);
         }
@@ -399,38 +370,6 @@ impl World {
         let said = &self.said;
         let now = self.now;
         self.workers.start(now, &action, unit, |from| words_since(said, now, from));
-    }
-
-    /// Invariants that are held at every action, and what the history has to show later.
-    fn watch(&mut self, action: &Action) {
-        match action {
-            Action::Tell(ToCaller::Audio { generation, .. })
-                if *generation != self.call.generation() =>
-            {
-                let at = self.now.as_millis();
-                self.problems.push(format!("at {at} ms: sound of fenced generation {generation}"));
-            }
-            Action::Voice { .. } => self.saying.clear(),
-            Action::Say { text, .. } => self.saying.push_str(text),
-            Action::Tell(ToCaller::ClearFarEnd { played, .. }) => {
-                self.interrupted = Some((self.saying.clone(), *played));
-            }
-            Action::Tell(ToCaller::FunctionCalled { call, .. }) => {
-                self.function = Some(call.call_id.clone());
-            }
-            Action::Think { request, .. } => {
-                self.asked.push(request.history.iter().map(client::line_of).collect());
-                let Some((said, played)) = self.interrupted.take() else { return };
-                let spoken = |message: &Message| match message {
-                    Message::Said { role: Role::Assistant, text } => Some(text.clone()),
-                    Message::Said { .. } | Message::Called(_) | Message::Returned { .. } => None,
-                };
-                let in_history = request.history.iter().rev().find_map(spoken).unwrap_or_default();
-                let words_per_s = self.words_per_s;
-                self.heard.push(HeardCheck { said, played, words_per_s, in_history });
-            }
-            _ => {}
-        }
     }
 
     /// A prompt's sound is here at once, as long as its words would take.
@@ -445,11 +384,11 @@ impl World {
 
     // === the story ===
 
-    fn line(&mut self, line: &str) {
+    pub(super) fn line(&mut self, line: &str) {
         self.lines.push(format!("{}  {line}", self.now));
     }
 
-    fn fact(&mut self, fact: Fact) {
+    pub(super) fn fact(&mut self, fact: Fact) {
         let awaited = std::mem::take(&mut self.awaited);
         self.facts.push(fact);
         for (at, deed) in awaited {
@@ -463,7 +402,7 @@ impl World {
     }
 
     fn finish(mut self, script: &Script) -> Outcome {
-        for (at, deed) in &self.awaited {
+        for (at, deed) in self.awaited.iter().filter(|(_, deed)| !deed.maybe) {
             if let When::After { fact, nth, .. } = &deed.when {
                 let which = if *nth > 1 { format!(" {nth} times") } else { String::new() };
                 let problem = format!("caller[{}]: \"{fact}\" never happened{which}", at + 1);
@@ -492,6 +431,7 @@ impl World {
             self.problems.push("the call did not end".into());
         }
         self.problems.extend(self.gates.left_over(self.now));
+        self.problems.extend(self.heard.iter().filter_map(expect::too_much));
         if self.workers.effects.most() > 1 {
             self.problems.push("an idempotency key took effect twice".into());
         }
