@@ -181,7 +181,8 @@ pub enum Expect {
     Asked {
         /// Which request, from 1.
         nth: usize,
-        /// Lines that have to be there, in this order: `user: …`, `agent: …`, `called …`, `returned …`.
+        /// Lines that have to be there, in this order: `user: …`, `agent: …`, `called …`, `returned
+        /// …`.
         has: Vec<String>,
         /// Words that may be nowhere in it.
         lacks: Vec<String>,
@@ -450,7 +451,8 @@ impl Reading<'_> {
         Ok(all)
     }
 
-    /// Deeds that can never be done are mistakes: behind the fixture's end, or waiting for each other.
+    /// Deeds that can never be done are mistakes: behind the fixture's end, or waiting for each
+    /// other.
     fn possible(&self, caller: &[Deed], ends_by: Duration) -> Result<(), ScriptError> {
         for (at, deed) in caller.iter().enumerate() {
             let key = format!("caller[{}]", at + 1);
