@@ -12,7 +12,7 @@
 //!            speech, agent silent                     end of turn
 //! Quiet ───────────────────────────────▶ Hearing ───────────────────▶ Quiet
 //!   │  speech, agent audible                ▲                           │ words awaited, in turn
-//!   └─────────────────────▶ Suspect ────────┘ confirmed                 ▼ (`settling`), then a turn
+//!   └─────────────────────▶ Suspect ────────┘ confirmed                 ▼ (`settling`), then turn
 //!                     (rejected: back to Quiet, playout resumes)
 //! ```
 //!
