@@ -86,13 +86,17 @@ impl Listening for SileroEar {
         WINDOW
     }
 
-    fn hear(&mut self, window: &[i16]) -> f32 {
+    fn pass(&mut self, window: &[i16]) {
         debug_assert_eq!(window.len(), WINDOW);
         self.skipped = 0;
         self.input.copy_within(WINDOW.., 0);
         for (to, from) in self.input[CONTEXT..].iter_mut().zip(window) {
             *to = f32::from(*from) / 32_768.0;
         }
+    }
+
+    fn hear(&mut self, window: &[i16]) -> f32 {
+        self.pass(window);
         let (input, state) = (&self.input, &mut self.state);
         match self.sessions.with(|session| Self::infer(session, input, state)) {
             Ok(probability) => probability,
