@@ -1,4 +1,5 @@
-//! Each broken variant of the call is caught by a fixture: `cargo test --features mutants --test calls_mutants`.
+//! Each broken variant of the call is caught by a fixture: `cargo test --features mutants --test
+//! calls_mutants`.
 #![cfg(feature = "mutants")]
 
 use std::path::Path;
@@ -7,8 +8,8 @@ use std::process::{Command, Stdio};
 use floorkeeper::call::MUTANTS;
 use floorkeeper::cli::fixture;
 
-/// The fixtures' expectations and invariants, without the golden traces: a mutant has to break a promise, not
-/// a line.
+/// The fixtures' expectations and invariants, without the golden traces: a mutant has to break a
+/// promise, not a line.
 #[test]
 fn promises() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/calls");

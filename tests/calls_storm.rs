@@ -1,4 +1,5 @@
-//! Storms: seeded random calls keep every invariant, and the same seed tells the same story byte for byte.
+//! Storms: seeded random calls keep every invariant, and the same seed tells the same story byte
+//! for byte.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The call's state × event table: for every state of floor and ear, and every event, what follows. Golden.
+//! The call's state × event table: for every state of floor and ear, and every event, what follows.
+//! Golden.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

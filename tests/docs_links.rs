@@ -194,3 +194,24 @@ fn every_fixture_that_is_shown_holds() {
     }
     assert!(count >= 2, "only {count} fixtures were seen");
 }
+
+/// Every story that is shown is in the golden trace, line by line, with gaps where `…` stands.
+#[test]
+fn every_trace_that_is_shown_is_the_golden_one() {
+    let mut count = 0;
+    for document in documents() {
+        for block in blocks(&read(&document), "console") {
+            let (command, story) = block.split_once('\n').expect("a command");
+            let Some((_, rest)) = command.split_once("fixture run ") else { continue };
+            let fixture = rest.split_whitespace().next().expect("a fixture");
+            let golden = read(&root().join(fixture).with_extension("trace"));
+            let mut lines = golden.lines();
+            for line in story.lines().filter(|line| *line != "…") {
+                count += 1;
+                let found = lines.any(|golden| golden == line);
+                assert!(found, "{}: not in {fixture}'s trace: {line}", document.display());
+            }
+        }
+    }
+    assert!(count >= 10, "only {count} lines were seen");
+}

@@ -89,7 +89,7 @@ const HTTP: &str = "# HTTP
 
 The server gives the same description to machines at `/openapi.json`. Errors are JSON,
 `{\"error\": {\"message\", \"type\", \"param\", \"code\"}}`, with a stable `code`. With `auth.keys_file`
-everything but `/healthz`, `/readyz` and the talk page needs `Authorization: Bearer KEY`.
+what can answer 401 needs `Authorization: Bearer KEY`; the talk page has a field for it.
 ";
 
 #[test]

@@ -1,4 +1,5 @@
-//! Every fixture of `fixtures/calls`: its expectations hold, and its story is the golden one, line by line.
+//! Every fixture of `fixtures/calls`: its expectations hold, and its story is the golden one, line
+//! by line.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! A fixture that is written wrong is refused: the file, the key, what is wrong and what would be right.
+//! A fixture that is written wrong is refused: the file, the key, what is wrong and what would be
+//! right.
 
 use floorkeeper::sim::script::Script;
 

@@ -1,9 +1,11 @@
-//! The whole chain on real recordings: each is played in a call of its own to the embedded default agent.
+//! The whole chain on real recordings: each is played in a call of its own to the embedded default
+//! agent.
 //!
-//! `cargo bench --bench chain` starts the server, plays every recording of `fixtures/speech/recordings.tsv`
-//! that is installed here (Debian packages `pocketsphinx-testdata` and `asterisk-core-sounds-en-wav`), and
-//! prints the word error rate and the time from the end of speech to the first audible answer.
-//! `-- --most N` plays only the first N. Words and ratios are judged, times only reported.
+//! `cargo bench --bench chain` starts the server, plays every recording of
+//! `fixtures/speech/recordings.tsv` that is installed here (Debian packages `pocketsphinx-testdata`
+//! and `asterisk-core-sounds-en-wav`), and prints the word error rate and the time from the end of
+//! speech to the first audible answer. `-- --most N` plays only the first N. Words and ratios are
+//! judged, times only reported.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;

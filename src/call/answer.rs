@@ -126,7 +126,8 @@ impl Call {
         }
     }
 
-    /// The answer cannot be made any more: what works for it loses its authority and the fallback speaks.
+    /// The answer cannot be made any more: what works for it loses its authority and the fallback
+    /// speaks.
     pub(super) fn give_up(&mut self, now: Timestamp, admit: &mut dyn Admit, cause: Cause) {
         self.orphan_tools();
         if self.has_work() {
@@ -136,7 +137,8 @@ impl Call {
         match floor {
             Floor::Thinking(answer) => self.fall_back(now, admit, cause, *answer),
             Floor::Speaking(mut answer) => {
-                // Something of it was heard: what there is is said to its end, then the truth follows.
+                // Something of it was heard: what there is is said to its end, then the truth
+                // follows.
                 answer.voice = Voice::Broken(cause);
                 answer.model = Model::Done(Finish::Stop);
                 answer.calls.clear();

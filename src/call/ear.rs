@@ -201,7 +201,8 @@ impl Call {
         }
     }
 
-    /// Speech suspected to be a barge-in has nothing left to interrupt: it is a turn like any other.
+    /// Speech suspected to be a barge-in has nothing left to interrupt: it is a turn like any
+    /// other.
     pub(super) fn announce_suspect(&mut self) {
         match std::mem::replace(&mut self.ear, Ear::Quiet) {
             Ear::Suspect(mut utterance) => {
@@ -292,7 +293,8 @@ impl Call {
         self.end_utterance(now, admit, then);
     }
 
-    /// The settings changed while the caller spoke: what was begun under the old ones ends as they allow.
+    /// The settings changed while the caller spoke: what was begun under the old ones ends as they
+    /// allow.
     pub(super) fn ear_reconfigured(&mut self, now: Timestamp, admit: &mut dyn Admit) {
         let manual = matches!(self.settings.turn_detection, TurnDetection::Manual);
         match std::mem::replace(&mut self.ear, Ear::Quiet) {

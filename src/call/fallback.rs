@@ -148,8 +148,8 @@ impl Call {
         }));
     }
 
-    /// The answer that a "please wait" promised cannot be given either: the promise is cut, and the truth
-    /// about that follows. Behind any other prompt nothing was promised.
+    /// The answer that a "please wait" promised cannot be given either: the promise is cut, and the
+    /// truth about that follows. Behind any other prompt nothing was promised.
     pub(super) fn break_promise(
         &mut self,
         now: Timestamp,
@@ -172,7 +172,8 @@ impl Call {
         self.fall_back(now, admit, cause, *answer);
     }
 
-    /// Nothing was audible for as long as a caller may be left without a word: the truth is told now.
+    /// Nothing was audible for as long as a caller may be left without a word: the truth is told
+    /// now.
     pub(super) fn on_budget(&mut self, now: Timestamp, admit: &mut dyn Admit) {
         let floor = std::mem::replace(&mut self.floor, Floor::Listening { resumes: None });
         let (Floor::Thinking(mut answer) | Floor::Speaking(mut answer)) = floor else {
@@ -298,8 +299,8 @@ fn resumed(answer: Box<Answer>) -> Floor {
 
 /// Chooses what is said: the ladder and the prompts are data (`fallback/`).
 pub trait Choose: fmt::Debug + Send + Sync {
-    /// The prompt for a cause in a language, when the caller has been asked `retries` times in a row to try
-    /// again; its claims hold by the cause alone.
+    /// The prompt for a cause in a language, when the caller has been asked `retries` times in a
+    /// row to try again; its claims hold by the cause alone.
     fn choose(&self, cause: &Cause, language: &str, retries: u32) -> Said;
 }
 

@@ -33,7 +33,8 @@ impl Call {
         match then {
             Then::Respond(request, tag, asked) => self.on_respond(now, admit, asked, request, tag),
             Then::Answer if nothing && took_floor => {
-                // An answer was given up for this, and nobody knows for what: silence would be worse.
+                // An answer was given up for this, and nobody knows for what: silence would be
+                // worse.
                 let unheard = Cause::fault(Stage::Recognition, &Fault::Empty);
                 // A noise is no failed try of the caller's: it brings no goodbye nearer.
                 let tried = std::mem::take(&mut self.retries);
@@ -63,8 +64,8 @@ impl Call {
         self.start_answer(now, admit, turn, born, ResponseRequest::default());
     }
 
-    /// The client decides what follows these words: an answer to the words before them that nobody has
-    /// heard anything of is given up, as its first sound would have been.
+    /// The client decides what follows these words: an answer to the words before them that nobody
+    /// has heard anything of is given up, as its first sound would have been.
     fn yield_unheard(&mut self, now: Timestamp, admit: &mut dyn Admit) {
         let unheard = match &self.floor {
             Floor::Thinking(_) => true,
@@ -104,8 +105,8 @@ impl Call {
         }
     }
 
-    /// The floor changes hands: a new turn under a new generation. An answer nobody has heard anything of
-    /// is superseded.
+    /// The floor changes hands: a new turn under a new generation. An answer nobody has heard
+    /// anything of is superseded.
     pub(super) fn commit_turn(&mut self, now: Timestamp, admit: &mut dyn Admit) -> TurnId {
         self.counters.turn += 1;
         self.last_activity = now;
@@ -175,7 +176,8 @@ impl Call {
         self.tell_turn(turn, state);
     }
 
-    /// The message of an answer that has begun ends half-way; what of it was heard is in the history.
+    /// The message of an answer that has begun ends half-way; what of it was heard is in the
+    /// history.
     pub(super) fn cut_message(&mut self, answer: &Answer) {
         if !answer.opened {
             return;
@@ -192,8 +194,8 @@ impl Call {
         self.tell(ToCaller::Turn { turn, state, generation: self.generation });
     }
 
-    /// A barge-in is confirmed: the generation rotates and the agent's sound is gone for good, here and
-    /// at the far end, even when our own work is already done.
+    /// A barge-in is confirmed: the generation rotates and the agent's sound is gone for good, here
+    /// and at the far end, even when our own work is already done.
     pub(super) fn take_floor(
         &mut self,
         now: Timestamp,

@@ -4,21 +4,22 @@
 //!            commit / response.create           first frame sent            all sent
 //! Listening ────────────────────────▶ Thinking ─────────────────▶ Speaking ──────────▶ PlayingOut
 //!     ▲  ▲                               │  refused, failed, late    │  │                   │
-//!     │  │                               ▼                           │  │ barge-in          │ heard
+//!     │  │                               ▼                           │  │ barge-in    heard │
 //!     │  └───────── prompt heard ── FallingBack ◀────────────────────┘  │ confirmed         │
 //!     └──────────────────────────────────┴──────────────────────────────┴───────────────────┘
 //!                     a goodbye (time over, drained, ladder's end) heard: Ended
 //!
 //!            speech, agent silent                     end of turn
 //! Quiet ───────────────────────────────▶ Hearing ───────────────────▶ Quiet
-//!   │  speech, agent audible                ▲                           │ words awaited, in order
-//!   └─────────────────────▶ Suspect ────────┘ confirmed                 ▼ (`settling`), then a turn
+//!   │  speech, agent audible                ▲                           │ words awaited, in turn
+//!   └─────────────────────▶ Suspect ────────┘ confirmed                 ▼ (`settling`), then turn
 //!                     (rejected: back to Quiet, playout resumes)
 //! ```
 //!
-//! [`Call::handle`] takes one event, with the time and the gates as arguments; drain [`Call::poll_action`]
-//! behind every call of it. [`Call::poll_timeout`] says when to come back with [`Event::Timeout`]; coming
-//! early is harmless. Nothing here waits, reads a clock or does I/O.
+//! [`Call::handle`] takes one event, with the time and the gates as arguments; drain
+//! [`Call::poll_action`] behind every call of it. [`Call::poll_timeout`] says when to come back
+//! with [`Event::Timeout`]; coming early is harmless. Nothing here waits, reads a clock or does
+//! I/O.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -407,7 +408,8 @@ const FINAL_WORDS_MAX: Duration = ms(3_000);
 const TOOL_ROUNDS_MAX: u32 = 8;
 /// Tools one round may ask for.
 const TOOL_FAN_OUT_MAX: usize = 8;
-/// Tool calls of one round that are looked at at all; each beyond the fan-out is answered with a refusal.
+/// Tool calls of one round that are looked at at all; each beyond the fan-out is answered with a
+/// refusal.
 const TOOL_CALLS_MAX: usize = 32;
 /// Silence behind an announcement ("let me look") while only its tools run.
 const TOOL_QUIET_MAX: Duration = ms(10_000);

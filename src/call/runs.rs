@@ -53,9 +53,9 @@ impl Call {
     }
 
     /// How long an offer may wait: what the gate allows, and for a turn that must become audible no
-    /// longer than the budget less the fallback's own start (DESIGN section 3, *Ages*). Once something was
-    /// audible the caller waits for the rest from now on; a gate's own limit counts from the birth all the
-    /// same.
+    /// longer than the budget less the fallback's own start (DESIGN section 3, *Ages*). Once
+    /// something was audible the caller waits for the rest from now on; a gate's own limit counts
+    /// from the birth all the same.
     fn deadline(
         &self,
         now: Timestamp,

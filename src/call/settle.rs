@@ -13,8 +13,8 @@ use crate::leg::{Modality, Tag, ToCaller};
 use crate::time::{Timestamp, ms};
 
 impl Call {
-    /// The utterance becomes an item of the conversation; its words may still be missing. The caller may
-    /// say the next one meanwhile: it is heard from its first syllable on.
+    /// The utterance becomes an item of the conversation; its words may still be missing. The
+    /// caller may say the next one meanwhile: it is heard from its first syllable on.
     pub(super) fn end_utterance(&mut self, now: Timestamp, admit: &mut dyn Admit, then: Then) {
         let utterance = match std::mem::replace(&mut self.ear, Ear::Quiet) {
             Ear::Hearing(utterance) => *utterance,
@@ -46,8 +46,8 @@ impl Call {
         self.tell(ToCaller::ItemAdded { item, after });
     }
 
-    /// An answer that follows by itself must be audible within the turn's budget, also when the words
-    /// never come.
+    /// An answer that follows by itself must be audible within the turn's budget, also when the
+    /// words never come.
     fn words_due(&self, now: Timestamp, last_speech: Timestamp, then: &Then) -> Timestamp {
         let most = now + FINAL_WORDS_MAX;
         match (then, self.settings.modality) {
@@ -56,7 +56,8 @@ impl Call {
         }
     }
 
-    /// A unit for the recogniser of an ended utterance came: its words may take their time from now on.
+    /// A unit for the recogniser of an ended utterance came: its words may take their time from now
+    /// on.
     pub(super) fn words_restart(&mut self, now: Timestamp) {
         let mut settling = std::mem::take(&mut self.settling);
         for waiting in &mut settling {

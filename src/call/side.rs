@@ -48,7 +48,8 @@ impl Call {
 
     fn think_beside(&mut self, lease: Lease, request: &ResponseRequest) -> RunId {
         let mut request = Box::new(self.model_request(request));
-        // Beside the conversation nothing is done to the world: only the client's own functions are offered.
+        // Beside the conversation nothing is done to the world: only the client's own functions are
+        // offered.
         request.tools.retain(|tool| tool.runs == ToolRuns::AtClient);
         let run = self.owe(Stage::Model, Some(lease), None);
         self.act(Action::Think { run, request });

@@ -141,8 +141,8 @@ impl Call {
         }
     }
 
-    /// All of an answer was sent: its response is over, its last part still sounds. An answer that broke
-    /// half-way is followed by the truth about that.
+    /// All of an answer was sent: its response is over, its last part still sounds. An answer that
+    /// broke half-way is followed by the truth about that.
     fn answer_sent(&mut self, now: Timestamp, admit: &mut dyn Admit) {
         let floor = std::mem::replace(&mut self.floor, Floor::Listening { resumes: None });
         let Floor::Speaking(answer) = floor else {
@@ -159,8 +159,8 @@ impl Call {
         self.floor = Floor::PlayingOut(Box::new(tail));
     }
 
-    /// Tells the caller's end that a response is over. Gives the turn that goes on with the client's
-    /// function outputs, if it does.
+    /// Tells the caller's end that a response is over. Gives the turn that goes on with the
+    /// client's function outputs, if it does.
     pub(super) fn finish_response(&mut self, now: Timestamp, answer: &Answer) -> Option<TurnId> {
         let (response, usage) = (answer.response, answer.usage);
         if answer.opened {

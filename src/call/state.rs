@@ -48,7 +48,8 @@ pub(super) enum Ear {
     Hearing(Box<Utterance>),
 }
 
-/// An utterance that has ended; its words are not known yet. The caller may already say the next one.
+/// An utterance that has ended; its words are not known yet. The caller may already say the next
+/// one.
 #[derive(Debug)]
 pub(super) struct Settling {
     /// What was said.
@@ -125,8 +126,9 @@ pub(super) enum Recognition {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub id: TurnId,
-    /// end of the caller's speech, or the arrival of the request; while tools run the clock stands
-    /// still, and their results are the birth of the next round (DESIGN section 4, *Protocol turns*).
+    /// end of the caller's speech, or the arrival of the request; while tools run the clock
+    /// stands still, and their results are the birth of the next round (DESIGN section 4, *Protocol
+    /// turns*).
     pub born: Timestamp,
     /// Something must be audible by then; `None` for answers in text.
     pub audible_by: Option<Timestamp>,
@@ -183,8 +185,8 @@ pub(super) enum Voice {
     Waiting(Ticket, Vec<(u32, String)>),
     /// Speaks.
     Open(RunId),
-    /// Has been given all phrases of its round; some sound may still come. Later phrases wait for its end,
-    /// so that a call holds one unit at most and its sound stays in order.
+    /// Has been given all phrases of its round; some sound may still come. Later phrases wait for
+    /// its end, so that a call holds one unit at most and its sound stays in order.
     Closing(RunId, Vec<(u32, String)>),
     /// The answer failed when part of it had been heard.
     Broken(Cause),
@@ -275,7 +277,8 @@ pub(super) struct Owed {
     pub cancelled: Option<Cancelled>,
 }
 
-/// A tool that was started for an answer which lost the floor: its outcome is recorded and speaks for nobody.
+/// A tool that was started for an answer which lost the floor: its outcome is recorded and speaks
+/// for nobody.
 #[derive(Debug)]
 pub(super) struct Orphan {
     pub call: ToolCall,

@@ -64,8 +64,8 @@ impl Call {
         !calls.is_empty() && self.after_tools(now, admit)
     }
 
-    /// Words were written before this call and have not been heard: what changes something waits for
-    /// them, so that the caller can still object (B45).
+    /// Words were written before this call and have not been heard: what changes something waits
+    /// for them, so that the caller can still object (B45).
     fn is_announced(&mut self, effect: Effect) -> bool {
         let Some(answer) = self.floor.answer() else { return false };
         let silent = answer.phrases == 0 || answer.modality == Modality::Text;
@@ -144,8 +144,8 @@ impl Call {
         }
     }
 
-    /// The very same thing was begun for words that were merged into this turn, and still runs: it is not
-    /// done twice (B38, B42).
+    /// The very same thing was begun for words that were merged into this turn, and still runs: it
+    /// is not done twice (B38, B42).
     fn still_running(&self, tool: ToolId, call: &ToolCall) -> Option<RunId> {
         let same = |orphan: &Orphan| orphan.tool == tool && orphan.call.arguments == call.arguments;
         let running = |run: &RunId| self.owed.get(run).is_some_and(|owed| owed.cancelled.is_none());
@@ -249,8 +249,8 @@ impl Call {
         }
     }
 
-    /// A tool's run ended without an outcome. What changes the world and had started may have done so,
-    /// whatever went wrong.
+    /// A tool's run ended without an outcome. What changes the world and had started may have done
+    /// so, whatever went wrong.
     pub(super) fn tool_run_over(
         &mut self,
         now: Timestamp,
@@ -343,7 +343,8 @@ impl Call {
         }
         answer.rounds += 1;
         answer.calls.clear();
-        // The turn's clock stood still while its tools ran: their results are the next round's birth.
+        // The turn's clock stood still while its tools ran: their results are the next round's
+        // birth.
         answer.turn.born = now;
         answer.progress = now;
         self.ask_model(now, admit);

@@ -47,8 +47,8 @@ pub(super) struct Watch {
     pub rate_hz: u32,
 }
 
-/// How much sound has been made and not been sent yet. A synthesiser that is faster than speech waits
-/// here, so that a call holds seconds of sound and not whole answers.
+/// How much sound has been made and not been sent yet. A synthesiser that is faster than speech
+/// waits here, so that a call holds seconds of sound and not whole answers.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     waiting_us: AtomicU64,

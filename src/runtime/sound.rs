@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::audio::{CALLER_RATE_HZ, duration_to_samples, level_dbfs, samples_to_duration};
 use crate::provider::ear::Listening;
 
-/// Kept while nobody speaks: more than any usual prefix padding and the time speech takes to be known.
+/// Kept while nobody speaks: more than any usual prefix padding and the time speech takes to be
+/// known.
 const KEPT_QUIET: Duration = Duration::from_millis(500);
 /// Kept while an utterance is heard.
 const KEPT_HEARING: Duration = Duration::from_secs(30);

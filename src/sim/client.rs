@@ -1,4 +1,5 @@
-//! What a scripted protocol client does and sees: its requests as events, its settings, its requests' lines.
+//! What a scripted protocol client does and sees: its requests as events, its settings, its
+//! requests' lines.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Seeded storms: random callers, faults, limits and interruptions over the same world. Same seed, same story.
+//! Seeded storms: random callers, faults, limits and interruptions over the same world. Same seed,
+//! same story.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

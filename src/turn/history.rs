@@ -1,4 +1,5 @@
-//! The conversation's items, and the history a model is shown: of the agent's words only what was heard.
+//! The conversation's items, and the history a model is shown: of the agent's words only what was
+//! heard.
 
 use std::time::Duration;
 
@@ -118,7 +119,10 @@ impl History {
     pub fn awaits_output(&self, call_id: &str) -> bool {
         let called =
             |body: &ItemBody| matches!(body, ItemBody::FunctionCall(c) if c.call_id == call_id);
-        let answered = |body: &ItemBody| matches!(body, ItemBody::FunctionOutput { call_id: id, .. } if id == call_id);
+        let answered = |body: &ItemBody| match body {
+            ItemBody::FunctionOutput { call_id: id, .. } => id == call_id,
+            _ => false,
+        };
         self.entries.iter().any(|entry| called(&entry.item.body))
             && !self.entries.iter().any(|entry| answered(&entry.item.body))
     }
@@ -173,8 +177,8 @@ impl History {
         }
     }
 
-    /// The client says how much of an item was heard; overshoot is clamped to what was sent. Gives what
-    /// is now taken as heard.
+    /// The client says how much of an item was heard; overshoot is clamped to what was sent. Gives
+    /// what is now taken as heard.
     pub fn truncate(&mut self, id: &ItemId, played: Duration) -> Result<Duration, Wrong> {
         let at = self.find(id).ok_or(Wrong::Unknown)?;
         let entry = &mut self.entries[at];
@@ -190,8 +194,9 @@ impl History {
         Ok(spoken.heard)
     }
 
-    /// What a model is shown, oldest first. Results stand right behind their calls, as model servers
-    /// demand, whenever they came; a call without a result is shown as unfinished, not as new.
+    /// What a model is shown, oldest first. Results stand right behind their calls, as model
+    /// servers demand, whenever they came; a call without a result is shown as unfinished, not as
+    /// new.
     pub fn messages(&self) -> Vec<Message> {
         let mut messages = Vec::new();
         let mut asked: Vec<&str> = Vec::new();

@@ -134,8 +134,8 @@ impl Playout {
         (self.sending && whole).then(|| self.next_frame_at(now))
     }
 
-    /// The text of the next phrase whose sound has begun to be sent and that was not told before. A phrase
-    /// that has no sound (a lone dash) is told with those around it.
+    /// The text of the next phrase whose sound has begun to be sent and that was not told before. A
+    /// phrase that has no sound (a lone dash) is told with those around it.
     pub fn next_begun(&mut self) -> Option<String> {
         let phrase = self.phrases.get(self.told)?;
         let silent = phrase.samples == 0 && phrase.whole;
@@ -159,7 +159,8 @@ impl Playout {
             || (self.complete && !self.waiting.is_empty())
     }
 
-    /// The sound pauses here: what is no whole frame is filled up with silence and does not wait for more.
+    /// The sound pauses here: what is no whole frame is filled up with silence and does not wait
+    /// for more.
     pub fn fill_frame(&mut self) {
         let frame = duration_to_samples(FRAME, self.rate_hz);
         let missing = self.waiting.len().next_multiple_of(frame) - self.waiting.len();
