@@ -185,11 +185,7 @@ impl Driver {
     fn hear_sound(&mut self, samples: &[i16]) {
         self.meter.spend(self.service.clock.now(), samples.len());
         let manual = matches!(self.call.settings().turn_detection, TurnDetection::Manual);
-        let keep = match (manual, self.call.is_hearing()) {
-            (true, _) => Keep::Manual,
-            (false, true) => Keep::Hearing,
-            (false, false) => Keep::Quiet,
-        };
+        let keep = self.keep(manual);
         self.sound.push(samples, keep);
         self.feed_recognisers();
         if manual {
@@ -206,6 +202,20 @@ impl Driver {
             at += size as u64;
             let span = samples_to_duration(size, CALLER_RATE_HZ);
             self.step(Event::Speech { probability, span, at: position(at) });
+        }
+    }
+
+    /// Who may still need the sound that comes now.
+    fn keep(&self, manual: bool) -> Keep {
+        if manual {
+            return Keep::Manual;
+        }
+        let fed = |run: &Started| matches!(run.feed, Feed::Recogniser { .. });
+        match (self.call.is_hearing(), self.runs.values().any(fed)) {
+            (false, _) => Keep::Start,
+            (true, false) => Keep::Utterance,
+            (true, true) if self.profile.judges_turns => Keep::Judged,
+            (true, true) => Keep::Start,
         }
     }
 

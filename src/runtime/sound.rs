@@ -7,20 +7,23 @@ use std::time::Duration;
 use crate::audio::{CALLER_RATE_HZ, duration_to_samples, level_dbfs, samples_to_duration};
 use crate::provider::ear::Listening;
 
-/// Kept while nobody speaks: more than any usual prefix padding and the time speech takes to be
-/// known.
-const KEPT_QUIET: Duration = Duration::from_millis(500);
-/// Kept while an utterance is heard.
-const KEPT_HEARING: Duration = Duration::from_secs(30);
+/// More than any usual prefix padding and the time speech takes to be known.
+const KEPT_START: Duration = Duration::from_millis(500);
+/// What an end-of-turn model looks at, and some.
+const KEPT_JUDGED: Duration = Duration::from_secs(9);
+/// A recogniser that has waited longer than this for its unit misses the start.
+const KEPT_UTTERANCE: Duration = Duration::from_secs(30);
 /// Kept while the client decides what an utterance is.
 const KEPT_MANUAL: Duration = Duration::from_secs(120);
 /// A window this quiet holds no speech: the detector is not asked.
 const PLAINLY_SILENT_DBFS: f32 = -55.0;
 
-/// Sound by its position since the call began.
+/// Sound by its position since the call began, in the pieces it came in: no room beyond what it needs.
 #[derive(Debug, Default)]
 pub(super) struct Sound {
-    kept: VecDeque<i16>,
+    kept: VecDeque<Box<[i16]>>,
+    /// Samples in all pieces.
+    samples: usize,
     /// Position of the first sample kept.
     start: u64,
 }
@@ -28,10 +31,12 @@ pub(super) struct Sound {
 /// Who needs the sound for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// Nobody speaks.
-    Quiet,
-    /// An utterance is heard.
-    Hearing,
+    /// Nobody but the next utterance's start.
+    Start,
+    /// The end-of-turn model looks back at it.
+    Judged,
+    /// A recogniser may still have to be given all of it.
+    Utterance,
     /// The client commits by itself.
     Manual,
 }
@@ -39,42 +44,52 @@ pub(super) enum Keep {
 impl Sound {
     /// Takes more sound and forgets what is too old for its use.
     pub fn push(&mut self, samples: &[i16], keep: Keep) {
-        self.kept.extend(samples);
+        if !samples.is_empty() {
+            self.kept.push_back(samples.into());
+            self.samples += samples.len();
+        }
         let most = match keep {
-            Keep::Quiet => KEPT_QUIET,
-            Keep::Hearing => KEPT_HEARING,
+            Keep::Start => KEPT_START,
+            Keep::Judged => KEPT_JUDGED,
+            Keep::Utterance => KEPT_UTTERANCE,
             Keep::Manual => KEPT_MANUAL,
         };
         let most = duration_to_samples(most, CALLER_RATE_HZ);
-        if self.kept.len() > most {
-            let old = self.kept.len() - most;
-            self.kept.drain(..old);
-            self.start += old as u64;
-            if self.kept.capacity() > 3 * most {
-                self.kept.shrink_to(most);
-            }
+        while let Some(oldest) = self.kept.front()
+            && self.samples - oldest.len() >= most
+        {
+            self.samples -= oldest.len();
+            self.start += oldest.len() as u64;
+            self.kept.pop_front();
         }
     }
 
     /// Position behind the newest sample.
     pub fn end(&self) -> u64 {
-        self.start + self.kept.len() as u64
+        self.start + self.samples as u64
     }
 
     /// The sound from a position on; what was forgotten is missing.
     pub fn since(&self, from: u64) -> Vec<i16> {
-        let skip = from.saturating_sub(self.start) as usize;
-        self.kept.iter().skip(skip.min(self.kept.len())).copied().collect()
+        let mut skip = (from.saturating_sub(self.start) as usize).min(self.samples);
+        let mut out = Vec::with_capacity(self.samples - skip);
+        for piece in &self.kept {
+            let here = skip.min(piece.len());
+            skip -= here;
+            out.extend_from_slice(&piece[here..]);
+        }
+        out
     }
 
     /// How much there is.
     pub fn length(&self) -> Duration {
-        samples_to_duration(self.kept.len(), CALLER_RATE_HZ)
+        samples_to_duration(self.samples, CALLER_RATE_HZ)
     }
 
     /// Forgets all of it.
     pub fn forget(&mut self) {
         self.start = self.end();
+        self.samples = 0;
         self.kept = VecDeque::new();
     }
 }
@@ -171,8 +186,8 @@ mod tests {
     #[test]
     fn sound_is_found_by_its_position_and_forgotten_in_time() {
         let mut sound = Sound::default();
-        sound.push(&[1; 16_000], Keep::Quiet);
-        sound.push(&[2; 8_000], Keep::Quiet);
+        sound.push(&[1; 16_000], Keep::Start);
+        sound.push(&[2; 8_000], Keep::Start);
         assert_eq!((sound.end(), sound.length()), (24_000, Duration::from_millis(500)));
         assert_eq!(sound.since(16_000), vec![2; 8_000]);
         assert_eq!(sound.since(0).len(), 8_000, "the first second is gone");
