@@ -18,7 +18,8 @@ const KEPT_MANUAL: Duration = Duration::from_secs(120);
 /// A window this quiet holds no speech: the detector is not asked.
 const PLAINLY_SILENT_DBFS: f32 = -55.0;
 
-/// Sound by its position since the call began, in the pieces it came in: no room beyond what it needs.
+/// Sound by its position since the call began, in the pieces it came in: no room beyond what it
+/// needs.
 #[derive(Debug, Default)]
 pub(super) struct Sound {
     kept: VecDeque<Box<[i16]>>,
@@ -106,8 +107,8 @@ pub(super) fn samples_at(position: Duration) -> u64 {
 
 /// One call's speech detector with the window it is collecting.
 ///
-/// Plainly silent windows are not judged at all. While speech is steady only every second window is: the
-/// one between is as loud as its neighbours and takes the last one's probability.
+/// Plainly silent windows are not judged at all. While speech is steady only every second window
+/// is: the one between is as loud as its neighbours and takes the last one's probability.
 pub(super) struct Windows {
     listening: Box<dyn Listening>,
     window: Vec<i16>,

@@ -95,7 +95,8 @@ fn out_of_order(order: &[String], facts: &[Fact]) -> Option<String> {
     None
 }
 
-/// What holds for every interruption, whatever else the script does: nothing beyond what was played.
+/// What holds for every interruption, whatever else the script does: nothing beyond what was
+/// played.
 pub fn too_much(check: &HeardCheck) -> Option<String> {
     let words = check.in_history.split_whitespace().count();
     let could = (check.played.as_secs_f64() * check.words_per_s) as usize;

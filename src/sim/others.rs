@@ -1,4 +1,5 @@
-//! What others do in a simulated process: units held by hand; and what is kept for the script's expectations.
+//! What others do in a simulated process: units held by hand; and what is kept for the script's
+//! expectations.
 
 use super::client;
 use super::expect::HeardCheck;
@@ -49,7 +50,8 @@ impl World {
     }
 
     /// Invariants that are held at every action, and what the history has to show later.
-    /// What really runs never exceeds what the gates may give away (invariant 2), whatever was cancelled.
+    /// What really runs never exceeds what the gates may give away (invariant 2), whatever was
+    /// cancelled.
     pub(super) fn overcommitted(&self) -> Option<String> {
         self.gates.gates.iter().find_map(|(stage, gate)| {
             let Slots::Units(units) = gate.limits().slots else { return None };

@@ -1,4 +1,5 @@
-//! Reading a fixture: every wrong key or value is answered with the file, the key and what would be right.
+//! Reading a fixture: every wrong key or value is answered with the file, the key and what would be
+//! right.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ const OWN_KEYS: [&str; 6] = ["about", "caller", "gate", "expect", "ends_by", "se
 const DEEDS: &str = "one of says, noise, hangs_up, presses, cancels, responds, writes, outputs, \
                      truncates, commits, clears, configures, drains";
 /// Where the script language is told.
-const GUIDE: &str = "see docs/fixtures.md";
+const GUIDE: &str = "see docs/reference/fixtures.md";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -255,7 +256,8 @@ impl Reading<'_> {
         Ok(all)
     }
 
-    /// Deeds that can never be done are mistakes: behind the fixture's end, or waiting for each other.
+    /// Deeds that can never be done are mistakes: behind the fixture's end, or waiting for each
+    /// other.
     fn possible(&self, caller: &[Deed], ends_by: Duration) -> Result<(), ScriptError> {
         for (at, deed) in caller.iter().enumerate() {
             let key = format!("caller[{}]", at + 1);

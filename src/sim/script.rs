@@ -183,7 +183,8 @@ pub enum Expect {
     Asked {
         /// Which request, from 1.
         nth: usize,
-        /// Lines that have to be there, in this order: `user: …`, `agent: …`, `called …`, `returned …`.
+        /// Lines that have to be there, in this order: `user: …`, `agent: …`, `called …`, `returned
+        /// …`.
         has: Vec<String>,
         /// Words that may be nowhere in it.
         lacks: Vec<String>,
