@@ -184,7 +184,7 @@ impl Call {
         answer.written.push_str(text);
         answer.progress = now;
         if answer.modality == Modality::Text {
-            self.open_message();
+            self.open_message(now);
             return self.tell_words(text);
         }
         let mut phrases = Vec::new();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::state::{Ear, Floor, Pause, Recognition, Then, Utterance};
-use super::{Action, Call};
+use super::{Action, Call, Measure};
 use crate::admission::{Admit, Cancelled};
 use crate::dialogue::Transcript;
 use crate::id::{RunId, UtteranceId};
@@ -54,6 +54,7 @@ impl Call {
         let utterance = self.begin_utterance(now, admit, now - speech, from);
         if self.can_be_interrupted() {
             self.pause_playout(now);
+            self.measures.push(Measure::BargeInStop(speech));
             self.ear = Ear::Suspect(Box::new(utterance));
             return;
         }

@@ -252,3 +252,17 @@ pub enum Timer {
     /// The call has reached its longest time.
     CallMax,
 }
+
+/// A time worth counting over all calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// A turn became audible this long after its birth, or later than its budget allows.
+    FirstAudio {
+        /// How long.
+        after: Duration,
+        /// Later than the turn's budget.
+        too_late: bool,
+    },
+    /// Our sending paused this long after the caller's speech had begun.
+    BargeInStop(Duration),
+}

@@ -49,7 +49,7 @@ mod timers;
 mod tools;
 pub mod trace;
 
-pub use event::{Action, Event, Timer};
+pub use event::{Action, Event, Measure, Timer};
 pub use fallback::{Cause, Choose, Said};
 pub use profile::Profile;
 use state::{Ear, Floor, Orphan, Owed, Settling, Side, Stray};
@@ -125,6 +125,7 @@ pub struct Call {
     counters: Counters,
     actions: VecDeque<Action>,
     late_outputs: u64,
+    measures: Vec<Measure>,
 }
 
 /// The last numbers given out.
@@ -173,6 +174,7 @@ impl Call {
             counters: Counters::default(),
             actions: VecDeque::new(),
             late_outputs: 0,
+            measures: Vec::new(),
         }
     }
 
@@ -220,6 +222,11 @@ impl Call {
     /// The next thing to do.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
+    }
+
+    /// Times to be counted since the last look.
+    pub fn take_measures(&mut self) -> Vec<Measure> {
+        std::mem::take(&mut self.measures)
     }
 
     /// The call has ended and owes nothing any more.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::Call;
-use super::state::{Answer, Floor, Model, Tail, Voice};
+use super::state::{Answer, Floor, Model, Tail, Turn, Voice};
+use super::{Call, Measure};
 use crate::admission::{Admit, mutant};
 use crate::dialogue::{Finish, ItemBody, ItemStatus, Role};
 use crate::id::{ItemId, ResponseId, TurnId};
@@ -38,7 +38,7 @@ impl Call {
             let Some(pcm) = playout.poll(now) else { break };
             let begun: String = std::iter::from_fn(|| playout.next_begun()).collect();
             self.plays_until = playout.ends_at(now);
-            self.open_message();
+            self.open_message(now);
             if !begun.is_empty() {
                 self.tell_words(&begun);
             }
@@ -62,10 +62,11 @@ impl Call {
     }
 
     /// The first of an answer is about to leave: its message begins.
-    pub(super) fn open_message(&mut self) {
+    pub(super) fn open_message(&mut self, now: Timestamp) {
         let floor = std::mem::replace(&mut self.floor, Floor::Listening { resumes: None });
         self.floor = match floor {
             Floor::Thinking(mut answer) => {
+                self.measure_first_audio(now, answer.turn);
                 answer.turn.heard = true;
                 self.open_answer(&mut answer);
                 match answer.modality {
@@ -75,6 +76,9 @@ impl Call {
             }
             Floor::FallingBack(mut prompt) if !prompt.opened => {
                 prompt.opened = true;
+                if let Some(turn) = prompt.turn {
+                    self.measure_first_audio(now, turn);
+                }
                 let body = ItemBody::Spoken { transcript: String::new() };
                 let after = self.append(&prompt.item, body, ItemStatus::InProgress);
                 if let Some((response, _)) = prompt.response {
@@ -85,6 +89,14 @@ impl Call {
             }
             other => other,
         };
+    }
+
+    fn measure_first_audio(&mut self, now: Timestamp, turn: Turn) {
+        if turn.audible_by.is_some() && !turn.heard {
+            let after = now.since(turn.born);
+            let too_late = after > self.profile.budget;
+            self.measures.push(Measure::FirstAudio { after, too_late });
+        }
     }
 
     fn open_answer(&mut self, answer: &mut Answer) {

@@ -238,6 +238,9 @@ impl Driver {
                 acted = true;
                 self.carry_out(now, action);
             }
+            for measure in self.call.take_measures() {
+                self.service.metrics.measured(measure);
+            }
             if acted || !quiet {
                 self.stand();
             }

@@ -14,6 +14,7 @@ use prometheus_client::registry::Registry;
 
 use super::service::Service;
 use crate::admission::disposition::{REASONS, TERMINALS};
+use crate::call::Measure;
 use crate::evidence::Unknown;
 use crate::id::Stage;
 use crate::leg::{AdmissionNote, HangUp, ToCaller};
@@ -31,6 +32,8 @@ pub struct Metrics {
     /// Counted apart from the ledger because it is the number to drive to zero.
     turns_refused: AtomicU64,
     first_audio: Histogram,
+    barge_in_stop: Histogram,
+    dead_air: Counter,
 }
 
 impl Metrics {
@@ -54,6 +57,12 @@ impl Metrics {
         let first_audio = Histogram::new(exponential_buckets(0.05, 1.5, 14));
         let help = "End of speech to first audible answer";
         registry.register("turn_first_audio_seconds", help, first_audio.clone());
+        let barge_in_stop = Histogram::new(exponential_buckets(0.02, 1.5, 10));
+        let help = "Begin of the caller's speech to the pause of our sending";
+        registry.register("barge_in_stop_seconds", help, barge_in_stop.clone());
+        let dead_air = Counter::default();
+        let help = "Turns that became audible only after their budget";
+        registry.register("dead_air", help, dead_air.clone());
         Metrics {
             registry: Mutex::new(registry),
             late_output,
@@ -63,6 +72,8 @@ impl Metrics {
             turn_refusals,
             turns_refused: AtomicU64::new(0),
             first_audio,
+            barge_in_stop,
+            dead_air,
         }
     }
 
@@ -86,9 +97,17 @@ impl Metrics {
         }
     }
 
-    /// A turn became audible this long after the caller's speech had ended.
-    pub fn first_audio(&self, after: std::time::Duration) {
-        self.first_audio.observe(after.as_secs_f64());
+    /// A call measured a time.
+    pub fn measured(&self, measure: Measure) {
+        match measure {
+            Measure::FirstAudio { after, too_late } => {
+                self.first_audio.observe(after.as_secs_f64());
+                if too_late {
+                    self.dead_air.inc();
+                }
+            }
+            Measure::BargeInStop(after) => self.barge_in_stop.observe(after.as_secs_f64()),
+        }
     }
 
     /// A call is over.
