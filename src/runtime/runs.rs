@@ -22,7 +22,7 @@ use crate::fault::Fault;
 use crate::id::{RunId, Stage};
 use crate::provider::{Cancel, Ended, Run};
 
-/// How much sound of an answer may be made ahead of its sending.
+/// How much sound may be made ahead of its sending before the next phrase has to wait.
 const AHEAD_MAX: Duration = Duration::from_secs(3);
 /// How long a run whose lease is unknown is still listened to.
 const LATE_EVIDENCE_MAX: Duration = Duration::from_secs(120);
@@ -103,12 +103,13 @@ impl Watch {
             tokio::time::sleep(self.evidence).await;
         };
         tokio::pin!(overdue);
+        let mut phrase_begun = None;
         let ended = loop {
             tokio::select! {
                 biased;
                 Some(signal) = signals.recv() => {
                     for event in stamp(signal) {
-                        self.hold_back(&event).await;
+                        self.hold_back(&mut phrase_begun, &event).await;
                         if self.events.send(event).await.is_err() {
                             // The call's task is gone; its supervisor has marked what it held.
                             self.cancel.cancel();
@@ -146,15 +147,22 @@ impl Watch {
         self.tell_end(ended.unwrap_or_else(|_| broken())).await;
     }
 
-    /// Sound waits until the caller's ears have caught up, or until nobody wants it any more.
-    async fn hold_back(&self, event: &Event) {
-        if let (Event::Sounded { samples, .. }, Some(ahead)) = (event, &self.ahead) {
+    /// The next phrase's sound waits until the caller's ears have caught up, or until nobody wants
+    /// it any more. A phrase that has begun is let through: only a whole one tells when its words
+    /// sound.
+    async fn hold_back(&self, phrase_begun: &mut Option<u32>, event: &Event) {
+        let (Event::Sounded { phrase, samples, .. }, Some(ahead)) = (event, &self.ahead) else {
+            return;
+        };
+        if phrase_begun.replace(*phrase) != Some(*phrase) {
             tokio::select! {
                 biased;
                 () = self.cancel.cancelled() => return,
                 () = self.events.closed() => return,
                 () = ahead.room() => {}
             }
+        }
+        if !self.cancel.is_cancelled() {
             ahead.made(samples_to_duration(samples.len(), self.rate_hz));
         }
     }
