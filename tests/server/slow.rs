@@ -108,7 +108,8 @@ async fn room_that_is_announced_and_never_used_comes_back() {
         hoarders.push(hoarder);
     }
     let mut small = Client::connect(&rig).await;
-    // A ping says that time has passed for the hoarders too: the client that comes now outlives them.
+    // A ping says that time has passed for the hoarders too: the client that comes now outlives
+    // them.
     while !matches!(small.message().await, Some(Ok(Message::Ping(_)))) {}
     let mut large = Client::connect(&rig).await;
     let sends = large.send(json!({"type": "nonsense", "padding": "x".repeat(3 << 20)}));
