@@ -14,6 +14,10 @@ fn first_words(count: usize) -> String {
     STORY.split_whitespace().take(count).collect::<Vec<_>>().join(" ")
 }
 
+/// So much more sound has been sent that the voice has made the whole phrase: only then does it
+/// tell when its words sound.
+const MADE_MS: usize = 400;
+
 /// Plays a long answer and gives its response and item once this much of it has come.
 async fn listen(client: &mut Client, question: &str, at_least_ms: usize) -> (Value, Value) {
     client.ask(question).await;
@@ -21,7 +25,7 @@ async fn listen(client: &mut Client, question: &str, at_least_ms: usize) -> (Val
     loop {
         let event = client.until("response.output_audio.delta").await;
         assert_eq!(event["response_id"], response, "an old answer's sound");
-        if client.audio_ms(&response) >= at_least_ms {
+        if client.audio_ms(&response) >= at_least_ms + MADE_MS {
             return (response, event["item_id"].clone());
         }
     }
