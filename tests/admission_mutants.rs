@@ -13,7 +13,12 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 
 proptest! {
-    #![proptest_config(Config { cases: 400, rng_seed: RngSeed::Fixed(20_261_130), failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config {
+        cases: 400,
+        rng_seed: RngSeed::Fixed(20_261_130),
+        failure_persistence: None,
+        ..Config::default()
+    })]
 
     #[test]
     fn history(limits in limits(), ops in proptest::collection::vec((0..15u64, op()), 1..120)) {

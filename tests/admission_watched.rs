@@ -221,7 +221,12 @@ fn limits() -> impl Strategy<Value = Limits> {
 }
 
 proptest! {
-    #![proptest_config(Config { cases: 300, rng_seed: RngSeed::Fixed(20_261_130), failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config {
+        cases: 300,
+        rng_seed: RngSeed::Fixed(20_261_130),
+        failure_persistence: None,
+        ..Config::default()
+    })]
 
     /// The surest thing to know of a shadow: with the gate's own limits it is the gate.
     #[test]
