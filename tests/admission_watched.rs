@@ -16,7 +16,7 @@ use floorkeeper::evidence::{Evidence, Unknown};
 use floorkeeper::id::*;
 use floorkeeper::time::{Timestamp, ms};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed};
+use proptest::test_runner::Config;
 
 const DONE: Release = Release::Completed(Evidence::Completed);
 
@@ -221,12 +221,7 @@ fn limits() -> impl Strategy<Value = Limits> {
 }
 
 proptest! {
-    #![proptest_config(Config {
-        cases: 300,
-        rng_seed: RngSeed::Fixed(20_261_130),
-        failure_persistence: None,
-        ..Config::default()
-    })]
+    #![proptest_config(Config { cases: 300, failure_persistence: None, ..Config::default() })]
 
     /// The surest thing to know of a shadow: with the gate's own limits it is the gate.
     #[test]
