@@ -200,6 +200,18 @@ impl Lanes {
             .sum()
     }
 
+    /// Somebody of this tenant and class waits.
+    pub fn own_waits(&self, tenant: TenantId, class: ClassId) -> bool {
+        let known = self.tenants.iter().position(|s| s.holds > 0 && s.tenant == Some(tenant));
+        let at = match (self.fairness, known) {
+            (Fairness::Fifo, _) => 0,
+            (_, Some(at)) => at,
+            (_, None) => TENANTS_MAX,
+        };
+        let lane = at * self.classes() + self.class_at(class);
+        self.queues.get(lane).is_some_and(|queue| queue.first != NIL)
+    }
+
     /// The oldest arrival of all lanes.
     pub fn first(&self, slab: &Slab) -> Option<u32> {
         let heads = self.queues.iter().map(|queue| queue.first).filter(|&at| at != NIL);

@@ -91,9 +91,18 @@ impl Model {
         held == 0 || held + cost <= share_of(self.in_force(), tenant_share_pct)
     }
 
-    /// The place in the queue of who goes next, whether or not it fits.
+    fn tenant_waits(&self, tenant: u32, before: usize) -> bool {
+        let fair = matches!(self.limits.fairness, Fairness::HardCap { .. });
+        self.waiting[..before].iter().any(|item| !fair || item.tenant == tenant)
+    }
+
+    /// The place in the queue of who goes next, whether or not it fits: the oldest of the tenants'
+    /// first ones that its share lets go (B-064).
     fn next(&self) -> Option<usize> {
-        self.waiting.iter().position(|item| self.under_share(item.tenant, item.cost))
+        let first = |(at, item): &(usize, &Item)| {
+            !self.tenant_waits(item.tenant, *at) && self.under_share(item.tenant, item.cost)
+        };
+        self.waiting.iter().enumerate().find(first).map(|(at, _)| at)
     }
 
     pub fn fill(&mut self) {
@@ -181,7 +190,8 @@ impl Model {
             return refused(RefusalReason::Closed(Closed::NoCapacity));
         }
         let under_share = self.under_share(offer.tenant.0, offer.cost);
-        if under_share && offer.cost <= self.free() && self.next().is_none() {
+        let own_waits = self.tenant_waits(offer.tenant.0, self.waiting.len());
+        if under_share && offer.cost <= self.free() && !own_waits && self.next().is_none() {
             return Said::Admitted;
         }
         if self.limits.queue == 0 && under_share {

@@ -181,9 +181,11 @@ impl Gate {
         if room.free.saturating_sub(reserved) < offer.cost {
             return true;
         }
+        // Of its own lane even one who cannot go now: small ones would starve a large one.
         !mutant::is("newcomer_jumps")
             && self.lanes.waiting() > 0
-            && self.lanes.next(&self.slab, now, room).is_some()
+            && (self.lanes.own_waits(offer.tenant, offer.class)
+                || self.lanes.next(&self.slab, now, room).is_some())
     }
 
     fn why_no_wait(&self, at_share: bool) -> Overload {
