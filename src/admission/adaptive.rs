@@ -147,6 +147,16 @@ impl Adaptive {
         Adaptive { law, ceiling: None, seen: Vec::new(), cut_at: None, last: None }
     }
 
+    /// Goes by another law from now on; what was seen and the ceiling stay.
+    pub fn set_law(&mut self, law: Law) {
+        self.law = law;
+    }
+
+    /// What it goes by.
+    pub fn law(&self) -> Law {
+        self.law
+    }
+
     /// The last judgement.
     pub fn last(&self) -> Option<Judged> {
         self.last

@@ -18,6 +18,7 @@ use super::ledger::{Ledger, Payer};
 use super::limits::{CloseMode, Intake, Limits, Mode, Slots};
 use super::records::{Lookup, Owners, Record, Slab, State};
 use super::tombstones::Tombstones;
+use super::waits::Waits;
 use super::{Cancelled, Closed, OfferId, Terminal, Wake};
 use crate::id::Stage;
 use crate::time::Timestamp;
@@ -54,6 +55,8 @@ pub struct Gate {
     adaptive: Option<u32>,
     high: HighWater,
     mean_wait_us: u64,
+    /// Waits that ended with their units.
+    waits: Waits,
     /// Somebody met the ceiling since this was asked last.
     reached: bool,
     /// Leases that nobody has confirmed yet.
@@ -71,6 +74,17 @@ pub enum Pressure {
     Queue,
     /// Newcomers are refused.
     Refuse,
+}
+
+impl Pressure {
+    /// The word of API and metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Pressure::Open => "open",
+            Pressure::Queue => "queue",
+            Pressure::Refuse => "refuse",
+        }
+    }
 }
 
 impl std::fmt::Debug for Gate {
@@ -104,6 +118,7 @@ impl Gate {
             adaptive: None,
             high: HighWater::default(),
             mean_wait_us: 0,
+            waits: Waits::default(),
             reached: false,
             provisional: 0,
         }
@@ -117,6 +132,11 @@ impl Gate {
     /// Its limits as they are now.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// How long those waited that were then let through.
+    pub fn waits(&self) -> &Waits {
+        &self.waits
     }
 
     /// The conservation account.

@@ -18,11 +18,13 @@ pub mod limits;
 pub mod log;
 pub mod mutant;
 pub mod pressure;
+pub mod rates;
 mod records;
 pub mod rerun;
 pub mod shadow;
 mod tombstones;
 pub mod trial;
+pub mod waits;
 pub mod watched;
 
 pub use gate::Gate;

@@ -17,11 +17,14 @@ pub struct Hearing {
     pub age_ms: u64,
     /// The level goes down only after this long at less, one step at a time.
     pub calm_ms: u64,
+    /// A stage without a free unit presses too, before any turn is refused there. Right where
+    /// there are many units; where there are few, every answer would hold up new calls.
+    pub full: bool,
 }
 
 impl Default for Hearing {
     fn default() -> Self {
-        Hearing { age_ms: 1_000, calm_ms: 3_000 }
+        Hearing { age_ms: 1_000, calm_ms: 3_000, full: false }
     }
 }
 
@@ -49,7 +52,7 @@ impl StageLoad {
     }
 
     fn level(&self, hearing: Hearing, refused_before: u64) -> Pressure {
-        let full = self.free_units == Some(0);
+        let full = hearing.full && self.free_units == Some(0);
         let late = self.oldest_queued_ms.is_some_and(|age| age > hearing.age_ms);
         match (full, self.refused > refused_before || late) {
             (_, true) => Pressure::Refuse,
@@ -75,7 +78,8 @@ impl Listener {
         Listener { hearing, level: Pressure::Open, calm_since: None, refused: Vec::new() }
     }
 
-    /// The level for [`super::Gate::set_pressure`]: up at once, down one step after a calm time.
+    /// The level for [`super::Gate::set_pressure`]: up one step at once, down one step after a calm
+    /// time.
     ///
     /// `stages` are always the same ones in the same order; those beyond [`STAGES_MAX`] are not
     /// heard.
@@ -94,7 +98,10 @@ impl Listener {
 
     fn settle_on(&mut self, now: Timestamp, heard: Pressure) -> Pressure {
         if heard >= self.level {
-            self.level = heard;
+            self.level = match (self.level, heard) {
+                (Pressure::Open, Pressure::Queue | Pressure::Refuse) => Pressure::Queue,
+                (_, heard) => heard,
+            };
             self.calm_since = None;
             return self.level;
         }

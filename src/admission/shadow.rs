@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::gate::Gate;
 use super::ledger::Account;
 use super::limits::Limits;
+use super::waits::Waits;
 use super::{Answer, Cancelled, Lease, Offer, OfferId, OwnerId, Release, Ticket, Wake};
 use crate::evidence::Evidence;
 use crate::id::{Generation, Stage};
@@ -38,54 +39,6 @@ pub struct ShadowReport {
     pub queued: u32,
     /// Units its virtual leases hold now.
     pub active_units: u32,
-}
-
-/// Waits, in powers of two of a millisecond.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Waits {
-    buckets: [u64; 32],
-    sum_ms: u64,
-    max_ms: u64,
-}
-
-impl Waits {
-    /// Adds one.
-    pub fn add(&mut self, wait: Duration) {
-        let wait_ms = wait.as_millis() as u64;
-        let bucket = (64 - wait_ms.leading_zeros()).min(31);
-        self.buckets[bucket as usize] += 1;
-        self.sum_ms += wait_ms;
-        self.max_ms = self.max_ms.max(wait_ms);
-    }
-
-    /// How many there were.
-    pub fn count(&self) -> u64 {
-        self.buckets.iter().sum()
-    }
-
-    /// Their mean.
-    pub fn mean_ms(&self) -> u64 {
-        self.sum_ms.checked_div(self.count()).unwrap_or(0)
-    }
-
-    /// The longest.
-    pub fn max_ms(&self) -> u64 {
-        self.max_ms
-    }
-
-    /// No more than this many of a hundred were longer than the answer, which is exact to a factor
-    /// of two.
-    pub fn percentile_ms(&self, pct: u64) -> u64 {
-        let rank = (self.count() * pct).div_ceil(100);
-        let mut below = 0;
-        for (bucket, count) in self.buckets.iter().enumerate() {
-            below += count;
-            if below >= rank {
-                return (1_u64 << bucket).saturating_sub(1).min(self.max_ms);
-            }
-        }
-        self.max_ms
-    }
 }
 
 /// One offer as the shadow has it.

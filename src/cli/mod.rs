@@ -7,7 +7,6 @@ use clap::{Args, Parser, Subcommand};
 
 pub mod call;
 pub mod check;
-pub mod decisions;
 pub mod fixture;
 pub mod load;
 pub mod models;

@@ -3,7 +3,7 @@
 //! A line with `trace` and `limits` opens a trace on a new gate; a line with `op` is an operation,
 //! `want` its answer. That gate takes offers queue-first, keeps every tombstone and goes by
 //! the times the trace tells. A line with `decisions` opens a gate's own log
-//! ([`super::decisions`]), which is run again as it was.
+//! ([`crate::runtime::decisions`]), which is run again as it was.
 
 mod trace;
 
@@ -16,9 +16,9 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use self::trace::{Trace, error, same};
-use super::decisions;
 use crate::admission::rerun::Again;
 use crate::id::Stage;
+use crate::runtime::decisions;
 
 /// How many mismatches are printed; all are counted.
 const SHOWN_MAX: usize = 10;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Agent, Config, Fairness, GateLimits, Mode, Overflow, Slots, TurnEnd};
+use super::{Agent, Config, Fairness, GateLimits, Mode, Origins, Overflow, Slots, Source, TurnEnd};
+use crate::admission::adaptive::Law;
 use crate::admission::limits as admission;
 use crate::call::{Choose, Profile};
 use crate::id::{Stage, ToolId};
@@ -97,7 +98,15 @@ impl Config {
 
     /// A gate's limits as configured.
     pub fn gate_limits(&self, stage: Stage) -> &GateLimits {
-        let limits = &self.limits;
+        self.of_stage(&self.limits, stage)
+    }
+
+    /// A gate's limits where neither the file nor `--set` says anything (B-021, B-027).
+    pub fn inherited_limits(&self, stage: Stage) -> &GateLimits {
+        self.of_stage(&self.inherited.limits, stage)
+    }
+
+    fn of_stage<'a>(&'a self, limits: &'a super::Limits, stage: Stage) -> &'a GateLimits {
         match stage {
             Stage::Call => &limits.call,
             Stage::Recognition => &limits.recognition,
@@ -110,6 +119,17 @@ impl Config {
             Stage::Callback => &limits.callback,
             Stage::Handoff => &limits.handoff,
         }
+    }
+
+    /// Where a gate's limit comes from, in this configuration or in what it inherits.
+    pub fn limit_source(&self, stage: Stage, key: &str, origins: &Origins) -> Source {
+        let source = |table: &str| origins.source(&format!("limits.{table}.{key}"));
+        let found = match stage {
+            Stage::Tool(_) => source(&format!("tools.{}", &self.gate_name(stage)["tool:".len()..]))
+                .or_else(|| source("tools")),
+            other => source(other.kind()),
+        };
+        found.unwrap_or(Source::Default)
     }
 
     /// A gate's name as the API, the events and the metrics write it.
@@ -125,6 +145,16 @@ impl Config {
 }
 
 impl GateLimits {
+    /// What moves the ceiling, while it adapts.
+    pub fn law(&self) -> Law {
+        let ttft_target_ms = self.ttft_target.as_millis() as u64;
+        Law {
+            ttft_target_ms: (ttft_target_ms > 0).then_some(ttft_target_ms),
+            stale_ms: self.telemetry_stale.as_millis() as u64,
+            ..Law::default()
+        }
+    }
+
     /// The same in the words of admission.
     pub fn meant(&self) -> admission::Limits {
         admission::Limits {

@@ -36,8 +36,8 @@ pub use limits::{
 pub use prompts::{Fallback, SPOKEN_FILE, Script};
 pub use raw::{Origin, Source};
 pub use sections::{
-    BargeIn, Call, Connections, Drain, FallbackTimes, Log, LogFormat, Models, Playout, Realtime,
-    Store, Turn, TurnEnd,
+    Admission, BargeIn, Call, Connections, Drain, FallbackTimes, Log, LogFormat, Models, Playout,
+    Realtime, Store, Turn, TurnEnd, UpstreamPressure,
 };
 pub use show::{Origins, Resolved};
 pub use template::{CALL_VARIABLES, Template};
@@ -85,6 +85,8 @@ pub struct Config {
     pub store: Store,
     /// The end of a server.
     pub drain: Drain,
+    /// What goes with all gates.
+    pub admission: Admission,
     /// Bounds on what is connected.
     pub connections: Connections,
     /// What goes to stderr.
@@ -231,6 +233,7 @@ impl Config {
             models: Models::read(reader, paths),
             store: Store::read(reader, paths),
             drain: Drain::read(reader),
+            admission: Admission::read(reader, paths),
             connections: Connections::read(reader),
             log: Log::read(reader),
             origins: Origins::default(),

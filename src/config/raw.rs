@@ -28,6 +28,11 @@ pub enum Source {
 }
 
 impl Source {
+    /// Somebody wrote it down for this server: the file or the command line.
+    pub fn is_declared(self) -> bool {
+        matches!(self, Source::Config | Source::Set)
+    }
+
     /// The stable label of the API and of `floorkeeper check`.
     pub fn label(self) -> &'static str {
         match self {

@@ -112,6 +112,32 @@ pub struct Drain {
     pub window: Duration,
 }
 
+/// `[admission]`: what goes with all gates.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Admission {
+    /// Decisions of each gate that are kept to be looked at.
+    pub log_lines: u32,
+    /// The folder where every decision is written, a file a gate; `None` writes none.
+    pub log_dir: Option<PathBuf>,
+    /// What one gate's file may grow to; what comes later is counted and not written.
+    pub log_file_max_bytes: u64,
+    /// Admitted answers carry the gate's counts as refused ones do (B-078).
+    pub expose_headers: bool,
+    /// When the call gate gives way to its stages.
+    pub upstream_pressure: UpstreamPressure,
+}
+
+/// When new calls give way to the turns of accepted ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpstreamPressure {
+    /// Never.
+    Off,
+    /// When turns were refused, or wait long.
+    Refusals,
+    /// And while a stage has no free unit.
+    Full,
+}
+
 /// `[connections]`: bounds on what is connected, calls or not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Connections {
@@ -256,6 +282,33 @@ impl Store {
 impl Drain {
     pub(super) fn read(reader: &mut Reader<'_>) -> Drain {
         Drain { window: reader.ms("drain.window_ms", 600_000, 0..=86_400_000) }
+    }
+}
+
+impl Choice for UpstreamPressure {
+    const ALL: &'static [(&'static str, UpstreamPressure)] = &[
+        ("off", UpstreamPressure::Off),
+        ("refusals", UpstreamPressure::Refusals),
+        ("full", UpstreamPressure::Full),
+    ];
+}
+
+impl Admission {
+    pub(super) fn read(reader: &mut Reader<'_>, paths: &Paths) -> Admission {
+        let dir = reader.text("admission.log_dir", "");
+        let log_dir = paths.beside(reader, "admission.log_dir", dir);
+        let lines = "a number of decisions";
+        Admission {
+            log_lines: reader.number("admission.log_lines", 4_096, 0..=1_000_000, lines) as u32,
+            log_dir,
+            log_file_max_bytes: reader.bytes(
+                "admission.log_file_max_bytes",
+                256 << 20,
+                1 << 20..=1 << 40,
+            ),
+            expose_headers: reader.flag("admission.expose_headers", false),
+            upstream_pressure: reader.choice("admission.upstream_pressure", "refusals"),
+        }
     }
 }
 

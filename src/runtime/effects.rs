@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::driver::Driver;
+use super::metrics::Bypass;
 use super::runs::Watch;
 use super::sound::samples_at;
 use crate::audio::{CALLER_RATE_HZ, Pcm, duration_to_samples};
@@ -127,6 +128,7 @@ impl Driver {
         let Some(model) = self.service.backends().and_then(|b| b.end_of_turn.clone()) else {
             return;
         };
+        self.service.metrics.bypassed(Bypass::EndOfTurn);
         let judged = duration_to_samples(JUDGED, CALLER_RATE_HZ) as u64;
         let sound = self.sound.since(self.sound.end().saturating_sub(judged));
         let events = self.events_out.clone();
@@ -215,6 +217,7 @@ impl Driver {
 
     /// A prompt's sound was rendered ahead: it needs nothing scarce and is here at once.
     fn start_prompt(&mut self, run: RunId, prompt: &str) {
+        self.service.metrics.bypassed(Bypass::Prompt);
         let rate_hz = self.call.settings().out_rate_hz;
         let samples = self.service.prompts.sound(prompt, &self.profile.language, rate_hz);
         self.at_once.push_back(Event::Sounded { run, phrase: 0, samples });

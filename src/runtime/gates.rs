@@ -9,12 +9,17 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::mpsc;
 
+use super::audit;
 use super::clock::Clock;
-use crate::admission::gate::Gate;
+use crate::admission::adaptive::{Adaptive, Law, Sign};
+use crate::admission::gate::{Gate, Pressure};
 use crate::admission::limits::{CloseMode, Limits};
+use crate::admission::log::Line;
+use crate::admission::rates::Sampled;
+use crate::admission::trial::Criterion;
 use crate::admission::{
     Admit, Answer, Cancelled, Closed, Lease, Offer, OfferId, Overload, OwnerId, RefusalReason,
-    Release, Settled, Ticket, Wake,
+    Release, Settled, Ticket, Wake, Watched,
 };
 use crate::evidence::Evidence;
 use crate::id::{Generation, Stage};
@@ -44,8 +49,37 @@ struct Shared {
 }
 
 struct Cell {
-    gate: Gate,
+    gate: Watched,
+    law: Adaptive,
+    sampled: Sampled,
     reserved: BTreeMap<OfferId, (OwnerId, mpsc::OwnedPermit<Wake>)>,
+}
+
+/// What a gate begins with.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Its limits.
+    pub limits: Limits,
+    /// What moves its ceiling, while it adapts.
+    pub law: Law,
+    /// Decisions that are kept; 0 keeps none.
+    pub log_lines: usize,
+}
+
+impl From<Limits> for Setup {
+    fn from(limits: Limits) -> Setup {
+        Setup { limits, law: Law::default(), log_lines: 0 }
+    }
+}
+
+/// What is seen of a gate from outside, beside its decisions.
+pub struct Seen<'a> {
+    /// The gate and what watches it.
+    pub gate: &'a Watched,
+    /// How its ceiling moves.
+    pub law: &'a Adaptive,
+    /// How much it does.
+    pub sampled: &'a Sampled,
 }
 
 /// A wake with the slot it goes into; none when whoever waited has gone.
@@ -53,10 +87,13 @@ type Delivery = (Option<mpsc::OwnedPermit<Wake>>, Wake);
 
 impl Gates {
     /// Gates with these limits.
-    pub fn new(clock: Clock, limits: impl IntoIterator<Item = (Stage, Limits)>) -> Gates {
-        let cell =
-            |stage, limits| Cell { gate: Gate::new(stage, limits), reserved: BTreeMap::new() };
-        let cells = limits.into_iter().map(|(stage, l)| (stage, Mutex::new(cell(stage, l))));
+    pub fn new<S: Into<Setup>>(
+        clock: Clock,
+        setups: impl IntoIterator<Item = (Stage, S)>,
+    ) -> Gates {
+        let setups = setups.into_iter();
+        let cells =
+            setups.map(|(stage, setup)| (stage, Mutex::new(Cell::new(stage, setup.into()))));
         Gates {
             shared: Arc::new(Shared {
                 clock,
@@ -83,6 +120,12 @@ impl Gates {
         Some(look(&lock(cell).gate))
     }
 
+    /// Looks at a gate and at what watches it.
+    pub fn see<T>(&self, stage: Stage, see: impl FnOnce(Seen<'_>) -> T) -> Option<T> {
+        let cell = lock(self.shared.cells.get(&stage)?);
+        Some(see(Seen { gate: &cell.gate, law: &cell.law, sampled: &cell.sampled }))
+    }
+
     /// Changes a gate and delivers what that decided for others.
     fn change<T>(
         &self,
@@ -103,7 +146,10 @@ impl Gates {
         for (permit, wake) in deliveries {
             match (permit, wake) {
                 // A receiver that goes away now leaves the lease to its supervisor's `forget`.
-                (Some(permit), wake) => drop(permit.send(wake)),
+                (Some(permit), wake) => {
+                    audit::ended(&wake);
+                    drop(permit.send(wake));
+                }
                 (None, Wake::Granted { lease, .. }) => self.settle_unused(lease),
                 (None, Wake::Ended { .. }) => {}
             }
@@ -137,10 +183,23 @@ impl Gates {
         settled.unwrap_or(Settled::AlreadyReleased)
     }
 
-    /// Proof came late for a unit in quarantine.
-    pub fn late_evidence(&self, stage: Stage, offer: OfferId, evidence: Evidence) {
+    /// Proof came late for a unit in quarantine; `None` when none of this name is there.
+    pub fn late_evidence(
+        &self,
+        stage: Stage,
+        offer: OfferId,
+        evidence: Evidence,
+    ) -> Option<Settled> {
         let now = self.now();
-        self.change(stage, |cell, wakes| cell.gate.evidence(now, offer, evidence, wakes));
+        self.change(stage, |cell, wakes| cell.gate.evidence(now, offer, evidence, wakes)).flatten()
+    }
+
+    /// A stage's backend let something be seen of itself.
+    pub fn saw(&self, stage: Stage, sign: Sign) {
+        /// Until stages have pools each has one endpoint.
+        const ENDPOINT: u16 = 0;
+        let now = self.now();
+        self.change(stage, |cell, _| cell.law.saw(now, ENDPOINT, sign));
     }
 
     /// An owner is over at every gate: its waits end, what it still holds becomes unknown.
@@ -154,10 +213,47 @@ impl Gates {
         }
     }
 
-    /// Changes a gate's limits in place; waiters let through are woken at once.
-    pub fn set_limits(&self, stage: Stage, limits: Limits) {
+    /// Changes a gate's limits in place; waiters let through are woken at once. With a criterion
+    /// the change is on trial and undone by itself when it breaks it.
+    pub fn set_limits(&self, stage: Stage, limits: Limits, law: Law, trial: Option<Criterion>) {
         let now = self.now();
-        self.change(stage, |cell, wakes| cell.gate.set_limits(now, limits, wakes));
+        self.change(stage, |cell, wakes| {
+            cell.law.set_law(law);
+            match trial {
+                Some(criterion) => cell.gate.try_limits(now, limits, criterion, wakes),
+                None => cell.gate.set_limits(now, limits, wakes),
+            }
+            cell.adapt(now, wakes);
+        });
+    }
+
+    /// What moves a gate's ceiling from now on.
+    pub fn set_law(&self, stage: Stage, law: Law) {
+        self.change(stage, |cell, _| cell.law.set_law(law));
+    }
+
+    /// Begins a shadow of a gate; false when it has as many as it may have.
+    pub fn add_shadow(&self, stage: Stage, limits: Limits) -> bool {
+        self.change(stage, |cell, _| cell.gate.add_shadow(limits)).unwrap_or(false)
+    }
+
+    /// Ends a gate's shadows.
+    pub fn drop_shadows(&self, stage: Stage) {
+        self.change(stage, |cell, _| cell.gate.drop_shadows());
+    }
+
+    /// The decisions of a gate from this one on that are still kept.
+    pub fn decisions_since(&self, stage: Stage, seq: u64) -> Vec<Line> {
+        let lines = |seen: Seen<'_>| {
+            seen.gate.log().map(|log| log.since(seq).cloned().collect::<Vec<Line>>())
+        };
+        self.see(stage, lines).flatten().unwrap_or_default()
+    }
+
+    /// How hard the stages behind a gate are pressed.
+    pub fn set_pressure(&self, stage: Stage, pressure: Pressure) {
+        let now = self.now();
+        self.change(stage, |cell, wakes| cell.gate.set_pressure(now, pressure, wakes));
     }
 
     /// Closes a gate's intake.
@@ -176,25 +272,30 @@ impl Gates {
         OwnerGates { gates: self.clone(), control }
     }
 
-    /// Expires what waits, at its own time, for as long as the process lives.
-    pub async fn keep_time(self) {
-        loop {
-            let now = self.now();
-            let mut next = now + Duration::from_secs(1);
-            for stage in self.shared.cells.keys() {
-                let deadline = self.change(*stage, |cell, wakes| {
-                    cell.gate.expire(now, wakes);
-                    cell.gate.next_deadline()
-                });
-                next = deadline.flatten().map_or(next, |deadline| next.min(deadline));
-            }
-            // Strictly later than the deadline expires.
-            let wake_at = self.shared.clock.instant(next + Duration::from_millis(1));
-            tokio::select! {
-                () = tokio::time::sleep_until(wake_at) => {}
-                () = self.shared.queued.notified() => {}
-            }
-        }
+    /// Ends what is due at a gate and lets through what fits (B-036); says when something is due
+    /// next.
+    pub(super) fn expire(&self, stage: Stage) -> Option<Timestamp> {
+        let now = self.now();
+        let next = self.change(stage, |cell, wakes| {
+            cell.gate.expire(now, wakes);
+            cell.gate.next_deadline()
+        });
+        next.flatten()
+    }
+
+    /// What is done with every gate once a second.
+    pub(super) fn second(&self, stage: Stage) {
+        let now = self.now();
+        self.change(stage, |cell, wakes| {
+            cell.adapt(now, wakes);
+            let Cell { gate, sampled, .. } = cell;
+            sampled.take(now, gate.ledger().total());
+        });
+    }
+
+    /// Waits until something waits whose deadline nobody knows yet.
+    pub(super) async fn queued(&self) {
+        self.shared.queued.notified().await;
     }
 }
 
@@ -204,6 +305,18 @@ fn lock(cell: &Mutex<Cell>) -> MutexGuard<'_, Cell> {
 }
 
 impl Cell {
+    fn new(stage: Stage, setup: Setup) -> Cell {
+        let Setup { limits, law, log_lines } = setup;
+        let mut gate = Watched::new(stage, limits);
+        gate.keep_log(log_lines);
+        let (law, sampled) = (Adaptive::new(law), Sampled::default());
+        Cell { gate, law, sampled, reserved: BTreeMap::new() }
+    }
+
+    fn adapt(&mut self, now: Timestamp, wakes: &mut Vec<Wake>) {
+        self.gate.adapt(now, &mut self.law, wakes);
+    }
+
     fn address(&mut self, wakes: Vec<Wake>) -> Vec<Delivery> {
         if wakes.is_empty() {
             return Vec::new();
@@ -241,7 +354,7 @@ impl Admit for OwnerGates {
     }
 
     fn ask(&mut self, now: Timestamp, stage: Stage, offer: Offer) -> Answer {
-        let (id, owner) = (offer.id, offer.owner);
+        let (id, owner, tenant) = (offer.id, offer.owner, offer.tenant);
         let Ok(slot) = self.control.clone().try_reserve_owned() else {
             // More waits than a call can have: refused like any other full queue.
             let reason = RefusalReason::Overloaded(Overload::QueueFull);
@@ -258,8 +371,10 @@ impl Admit for OwnerGates {
             }
             answer
         });
-        if let Some(Answer::Queued(_)) = answer {
-            self.gates.shared.queued.notify_one();
+        match &answer {
+            Some(Answer::Queued(_)) => self.gates.shared.queued.notify_one(),
+            Some(Answer::Refused(refusal)) => audit::refused(stage, tenant, refusal),
+            Some(Answer::Admitted(_)) | None => {}
         }
         answer.unwrap_or_else(|| {
             let reason = RefusalReason::Closed(Closed::NoCapacity);

@@ -11,13 +11,53 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+use serde_json::{Map, Value};
 
+use super::gate_metrics;
 use super::service::Service;
-use crate::admission::disposition::{REASONS, TERMINALS};
 use crate::call::Measure;
-use crate::evidence::Unknown;
-use crate::id::Stage;
 use crate::leg::{AdmissionNote, HangUp, ToCaller};
+
+/// What passes no gate (B-010): a closed list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bypass {
+    /// A health or readiness probe.
+    Health,
+    /// A scrape.
+    Metrics,
+    /// A request to the control surface.
+    Control,
+    /// A page, a prompt's file, the API's own description.
+    Page,
+    /// A prompt played to a caller: it needs nothing scarce.
+    Prompt,
+    /// The end-of-turn model: our own CPU, bounded apart; late is only late.
+    EndOfTurn,
+}
+
+impl Bypass {
+    /// All of them.
+    pub const ALL: [Bypass; 6] = [
+        Bypass::Health,
+        Bypass::Metrics,
+        Bypass::Control,
+        Bypass::Page,
+        Bypass::Prompt,
+        Bypass::EndOfTurn,
+    ];
+
+    /// The word of metrics and API.
+    pub fn label(self) -> &'static str {
+        match self {
+            Bypass::Health => "health",
+            Bypass::Metrics => "metrics",
+            Bypass::Control => "control",
+            Bypass::Page => "page",
+            Bypass::Prompt => "prompt",
+            Bypass::EndOfTurn => "end_of_turn",
+        }
+    }
+}
 
 type Labelled = Family<Vec<(&'static str, String)>, Counter>;
 
@@ -34,6 +74,7 @@ pub struct Metrics {
     first_audio: Histogram,
     barge_in_stop: Histogram,
     dead_air: Counter,
+    bypassed: [AtomicU64; Bypass::ALL.len()],
 }
 
 impl Metrics {
@@ -74,6 +115,7 @@ impl Metrics {
             first_audio,
             barge_in_stop,
             dead_air,
+            bypassed: Default::default(),
         }
     }
 
@@ -120,6 +162,17 @@ impl Metrics {
         self.http_refused.get_or_create(&vec![("code", code.to_owned())]).inc();
     }
 
+    /// Something passed no gate.
+    pub fn bypassed(&self, what: Bypass) {
+        self.bypassed[what as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often each kind did, as the API shows it.
+    pub fn bypasses(&self) -> Map<String, Value> {
+        let count = |what: Bypass| self.bypassed[what as usize].load(Ordering::Relaxed);
+        Bypass::ALL.iter().map(|what| (what.label().to_owned(), count(*what).into())).collect()
+    }
+
     /// The whole page, with what the gates say.
     pub fn page(&self, service: &Service) -> String {
         let mut page = String::new();
@@ -131,102 +184,20 @@ impl Metrics {
         page.truncate(end);
         let _ = writeln!(page, "# TYPE floorkeeper_calls gauge");
         let _ = writeln!(page, "floorkeeper_calls {}", service.registry.live_count());
-        gates(&mut page, service);
+        bypasses(&mut page, self);
+        gate_metrics::write(&mut page, service);
         page.push_str("# EOF\n");
         page
     }
 }
 
-/// The gates' own counts, gauge by gauge.
-fn gates(page: &mut String, service: &Service) {
-    let stages: Vec<(Stage, String)> =
-        service.gates.stages().map(|stage| (stage, service.gate_name(stage))).collect();
-    let now = service.clock.now();
-    let counts: Vec<_> = stages
-        .iter()
-        .filter_map(|(stage, name)| {
-            service.gates.look(*stage, |gate| (name.as_str(), gate.counts(now)))
-        })
-        .collect();
-    let mut gauge = |metric: &str, help: &str, value: &dyn Fn(usize) -> Option<f64>| {
-        let _ = writeln!(page, "# HELP floorkeeper_{metric} {help}.");
-        let _ = writeln!(page, "# TYPE floorkeeper_{metric} gauge");
-        for (at, (gate, _)) in counts.iter().enumerate() {
-            if let Some(value) = value(at) {
-                let _ = writeln!(page, "floorkeeper_{metric}{{gate=\"{gate}\"}} {value}");
-            }
-        }
-    };
-    let of = |at: usize| &counts[at].1;
-    gauge("admission_inflight", "Units that execute", &|at| Some(of(at).active_units.into()));
-    gauge("admission_queued", "Offers that wait", &|at| Some(of(at).queued.into()));
-    let configured = |at: usize| of(at).configured.map(f64::from);
-    gauge("admission_limit", "Configured ceiling; absent when unlimited", &configured);
-    let in_force = |at: usize| of(at).in_force.map(f64::from);
-    gauge("admission_effective_limit", "Ceiling in force; absent when unlimited", &in_force);
-    let age = |at: usize| Some(of(at).oldest_queued_ms.unwrap_or(0) as f64 / 1_000.0);
-    gauge("admission_queue_age_seconds", "Age of the oldest that waits", &age);
-    let pending = |at: usize| Some(f64::from(of(at).cleanup_pending));
-    gauge("lease_cleanup_pending", "Leases cancelled and not yet back", &pending);
-    let quarantined = |at: usize| Some(f64::from(of(at).quarantined_units));
-    gauge("lease_quarantined", "Units of which nothing is known", &quarantined);
-    decisions(page, service, &stages);
-}
-
-fn decisions(page: &mut String, service: &Service, stages: &[(Stage, String)]) {
-    let _ = writeln!(page, "# HELP floorkeeper_admission_decisions Offers decided and ended.");
-    let _ = writeln!(page, "# TYPE floorkeeper_admission_decisions counter");
-    let mut unknown = String::new();
-    let mut anomalies = String::new();
-    for (stage, gate) in stages {
-        let lines = service.gates.look(*stage, |held| {
-            let ledger = held.ledger();
-            let total = ledger.total();
-            for reason in REASONS {
-                let row = reason.disposition();
-                let label = if row.reason.is_empty() { row.label } else { row.reason };
-                let count = total.refused_for(reason);
-                let _ = decision(page, gate, label, count);
-            }
-            for terminal in TERMINALS {
-                let row = terminal.disposition();
-                let label = if row.reason.is_empty() { row.label } else { row.reason };
-                let _ = decision(page, gate, &format!("ended_{label}"), total.ended_as(terminal));
-            }
-            let _ = decision(page, gate, "offered", total.offered);
-            let _ = decision(page, gate, "admitted", total.ever_admitted);
-            let _ = decision(page, gate, "queued", total.ever_queued);
-            let would_shed = total.would_refuse.iter().sum();
-            let _ = decision(page, gate, "observe_would_shed", would_shed);
-            let _ = decision(page, gate, "observe_would_queue", total.would_queue);
-            for cause in Unknown::ALL {
-                let count = ledger.unknown_for(cause);
-                let _ = writeln!(
-                    unknown,
-                    "floorkeeper_lease_unknown_total{{gate=\"{gate}\",cause=\"{}\"}} {count}",
-                    cause.label()
-                );
-            }
-            let found = ledger.anomalies();
-            let _ = writeln!(
-                anomalies,
-                "floorkeeper_anomalies_total{{gate=\"{gate}\",kind=\"underflow\"}} {}\n\
-                 floorkeeper_anomalies_total{{gate=\"{gate}\",kind=\"unknown_permit\"}} {}\n\
-                 floorkeeper_anomalies_total{{gate=\"{gate}\",kind=\"dropped\"}} {}",
-                found.underflow, found.unknown_permit, found.dropped
-            );
-        });
-        debug_assert!(lines.is_some(), "stages are those of the gates");
+fn bypasses(page: &mut String, metrics: &Metrics) {
+    let _ = writeln!(
+        page,
+        "# HELP floorkeeper_admission_bypass Requests and work no gate decides about."
+    );
+    let _ = writeln!(page, "# TYPE floorkeeper_admission_bypass counter");
+    for (what, count) in metrics.bypasses() {
+        let _ = writeln!(page, "floorkeeper_admission_bypass_total{{what=\"{what}\"}} {count}");
     }
-    let _ = writeln!(page, "# HELP floorkeeper_lease_unknown Leases of which nothing is known.");
-    let _ = writeln!(page, "# TYPE floorkeeper_lease_unknown counter");
-    page.push_str(&unknown);
-    let _ = writeln!(page, "# HELP floorkeeper_anomalies Broken bookkeeping; 0 or a bug.");
-    let _ = writeln!(page, "# TYPE floorkeeper_anomalies counter");
-    page.push_str(&anomalies);
-}
-
-fn decision(page: &mut String, gate: &str, reason: &str, count: u64) -> std::fmt::Result {
-    let name = "floorkeeper_admission_decisions_total";
-    writeln!(page, "{name}{{gate=\"{gate}\",reason=\"{reason}\"}} {count}")
 }

@@ -15,12 +15,14 @@ use tokio::sync::{Notify, mpsc};
 
 use super::gates::Gates;
 use crate::admission::OfferId;
+use crate::admission::adaptive::Sign;
 use crate::audio::samples_to_duration;
 use crate::call::Event;
 use crate::evidence::Unknown;
 use crate::fault::Fault;
 use crate::id::{RunId, Stage};
 use crate::provider::{Cancel, Ended, Run};
+use crate::time::Timestamp;
 
 /// How much sound may be made ahead of its sending before the next phrase has to wait.
 const AHEAD_MAX: Duration = Duration::from_secs(3);
@@ -104,10 +106,12 @@ impl Watch {
         };
         tokio::pin!(overdue);
         let mut phrase_begun = None;
+        let mut waiting_since = Some(self.gates.now());
         let ended = loop {
             tokio::select! {
                 biased;
                 Some(signal) = signals.recv() => {
+                    self.saw_first(waiting_since.take());
                     for event in stamp(signal) {
                         self.hold_back(&mut phrase_begun, &event).await;
                         if self.events.send(event).await.is_err() {
@@ -120,6 +124,9 @@ impl Watch {
                 () = &mut overdue => break None,
             }
         };
+        if let Some(Ok(ended)) = &ended {
+            self.saw_end(ended);
+        }
         let Some(ended) = ended else {
             self.tell_end(Ended { proof: Err(Unknown::CancelTimeout), fault: None }).await;
             let late = async {
@@ -135,7 +142,8 @@ impl Watch {
                 tokio::time::timeout(LATE_EVIDENCE_MAX, late).await
                 && let Some((stage, offer)) = self.unit
             {
-                self.gates.late_evidence(stage, offer, evidence);
+                // A unit that was reclaimed meanwhile is free already.
+                let _ = self.gates.late_evidence(stage, offer, evidence);
             }
             return;
         };
@@ -145,6 +153,27 @@ impl Watch {
             }
         }
         self.tell_end(ended.unwrap_or_else(|_| broken())).await;
+    }
+
+    /// The first of a run's signals is evidence for an adaptive ceiling (B-055); the caller's own
+    /// pace is none, and neither is work that was cancelled.
+    fn saw_first(&self, waiting_since: Option<Timestamp>) {
+        if let (Some(since), Some((stage @ (Stage::Model | Stage::Synthesis), _))) =
+            (waiting_since, self.unit)
+            && !self.cancel.is_cancelled()
+        {
+            let ms = self.gates.now().since(since).as_millis() as u64;
+            self.gates.saw(stage, Sign::FirstToken { ms });
+        }
+    }
+
+    /// A backend that says it is overloaded is evidence as well.
+    fn saw_end(&self, ended: &Ended) {
+        if let (Some((stage, _)), Some(fault)) = (self.unit, &ended.fault)
+            && fault.is_overload()
+        {
+            self.gates.saw(stage, Sign::PushedBack);
+        }
     }
 
     /// The next phrase's sound waits until the caller's ears have caught up, or until nobody wants

@@ -58,6 +58,9 @@ pub struct Service {
     next_call: AtomicU64,
 }
 
+/// What callers without a tenant are called: together they are one (B-062).
+pub const NO_TENANT: &str = "none";
+
 /// Names of tenants; 0 is nobody's.
 #[derive(Debug, Default)]
 pub struct Tenants {
@@ -165,19 +168,10 @@ impl Service {
         self.config.gate_limits(stage).meant()
     }
 
-    /// Where a gate's limit comes from: `file`, `env`, `set` or `default`.
-    pub fn limit_source(&self, stage: Stage, key: &str) -> &'static str {
-        let table = match stage {
-            Stage::Tool(_) => format!("tools.{}", &self.gate_name(stage)["tool:".len()..]),
-            other => other.kind().to_owned(),
-        };
-        let source = self.config.origins.source(&format!("limits.{table}.{key}"));
-        source.map_or("default", |source| source.label())
-    }
-
     /// How long after a cancel a run of this stage must have proven its end.
     pub fn evidence(&self, stage: Stage) -> Duration {
-        self.config.gate_limits(stage).evidence
+        let changed = self.changes.effective(stage);
+        changed.map_or(self.config.gate_limits(stage).evidence, |limits| limits.evidence)
     }
 
     /// What the providers can do.

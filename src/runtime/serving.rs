@@ -8,8 +8,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::clock::Clock;
-use super::gates::Gates;
+use super::decision_files::{DecisionFiles, RING_MIN};
+use super::gates::{Gates, Setup};
 use super::http::{self, Listening, Site};
+use super::keeper::Keeper;
 use super::prompts::PromptSounds;
 use super::service::Service;
 use crate::admission::Closed;
@@ -31,21 +33,29 @@ pub struct Serving {
     stop: watch::Sender<bool>,
     server: JoinHandle<()>,
     timer: JoinHandle<()>,
+    decisions: Option<JoinHandle<()>>,
 }
 
 impl Serving {
     /// Begins to serve on a bound socket.
     pub fn begin(config: Config, fallback: Fallback, listening: Listening) -> Serving {
         let clock = Clock::start();
-        let gates = Gates::new(clock, config.gates());
+        let gates = Gates::new(clock, setups(&config));
         gates.close(Stage::Call, Closed::NotReady, CloseMode::FinishQueue);
-        let timer = tokio::spawn(gates.clone().keep_time());
         let prompts = PromptSounds::new(fallback);
         let service = Arc::new(Service::new(config, gates, clock, prompts, incarnation()));
+        let timer = tokio::spawn(Keeper::new(service.clone()).run());
         let (stop, stopping) = watch::channel(false);
+        let decisions = match DecisionFiles::open(&service) {
+            Ok(files) => files.map(|files| tokio::spawn(files.run(stopping.clone()))),
+            Err(problem) => {
+                tracing::error!("admission.log_dir: {problem}; no decision is written");
+                None
+            }
+        };
         let address = listening.address;
         let server = tokio::spawn(http::serve(listening, Site::new(service.clone()), stopping));
-        Serving { address, service, stop, server, timer }
+        Serving { address, service, stop, server, timer, decisions }
     }
 
     /// Refuses new calls and lets the accepted ones end by themselves, until the window closes or
@@ -79,7 +89,22 @@ impl Serving {
         let _ = self.stop.send(true);
         let _ = tokio::time::timeout(STOP_MAX, self.server).await;
         self.timer.abort();
+        if let Some(decisions) = self.decisions {
+            let _ = tokio::time::timeout(STOP_MAX, decisions).await;
+        }
     }
+}
+
+/// What every gate begins with.
+fn setups(config: &Config) -> Vec<(Stage, Setup)> {
+    let admission = &config.admission;
+    let kept = admission.log_lines as usize;
+    let log_lines = if admission.log_dir.is_some() { kept.max(RING_MIN) } else { kept };
+    let setup = |(stage, limits)| {
+        let law = config.gate_limits(stage).law();
+        (stage, Setup { limits, law, log_lines })
+    };
+    config.gates().into_iter().map(setup).collect()
 }
 
 /// A short random name: a new process never continues another's counters.

@@ -42,6 +42,24 @@ fn a_tenant_at_its_share_holds_nobody_up() {
     assert_eq!(desk.told(), [Told::Granted(3)]);
 }
 
+/// B-034, B-064: a tenant's large offer that its share holds back is not passed for ever by that
+/// tenant's small ones; other tenants pass it.
+#[test]
+fn a_small_newcomer_never_passes_its_own_tenants_large_waiter() {
+    let fairness = Fairness::HardCap { tenant_share_pct: 51 };
+    let mut desk = Desk::new(Limits { fairness, ..Limits::of(4, 8) });
+    let of = |id, tenant, cost| {
+        let life_ms = 5_000;
+        Offer { tenant: TenantId(tenant), cost, ..offer(id, 0, life_ms) }
+    };
+    assert_eq!(desk.offer(0, of(1, 7, 2)), Said::Admitted);
+    assert_eq!(desk.offer(0, of(2, 7, 2)), Said::Queued, "4 of the 3 its share lets it hold");
+    assert_eq!(desk.offer(0, of(3, 7, 1)), Said::Queued, "a newcomer never jumps");
+    assert_eq!(desk.offer(0, of(4, 8, 1)), Said::Admitted);
+    desk.complete(1, 1);
+    assert_eq!(desk.told(), [Told::Granted(2), Told::Granted(3)]);
+}
+
 #[test]
 fn the_65th_tenant_shares_the_last_place_and_is_counted() {
     let fairness = Fairness::HardCap { tenant_share_pct: 1 };

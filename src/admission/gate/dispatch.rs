@@ -148,6 +148,7 @@ impl Gate {
     }
 
     fn grant(&mut self, now: Timestamp, at: u32) -> Lease {
+        self.waits.add(now.since(self.slab[at].since));
         self.unqueue(now, at);
         self.ledger.shift(Self::payer(&self.slab[at]), Standing::Queued, Standing::Active);
         self.slab[at].state = State::Active;

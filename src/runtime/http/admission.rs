@@ -1,31 +1,17 @@
-//! The gates over HTTP: what is declared, in force and live; changes in place; units held by hand;
-//! the ledger.
-
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+//! The gates over HTTP: what is declared, in force and live; changes in place; the ledger.
 
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
+use serde_json::{Value, json};
 
-use super::{Site, answer, auth};
-use crate::admission::gate::{Counts, Gate};
-use crate::admission::{Admit, Answer, Cancelled, Lease, Offer, OwnerId, Release};
-use crate::evidence::Evidence;
-use crate::id::{ClassId, Generation, Stage, TenantId};
-use crate::runtime::change::{self, Change};
+use super::{Site, answer, auth, shown};
+use crate::id::Stage;
+use crate::runtime::change::{Change, Wrong};
+use crate::runtime::ledgers;
 use crate::runtime::service::Service;
-
-/// Owners of units that are held by hand.
-const HOLD_OWNERS: u64 = 1 << 61;
-/// The longest a unit may be held by hand.
-const HOLD_MAX: Duration = Duration::from_secs(600);
 
 /// Every gate.
 pub async fn list(State(site): State<Site>, headers: HeaderMap) -> Response {
@@ -33,84 +19,40 @@ pub async fn list(State(site): State<Site>, headers: HeaderMap) -> Response {
         return *refused;
     }
     let service = &site.service;
-    let gates: Vec<Value> = service.gates.stages().filter_map(|s| show(&site, s)).collect();
-    let mut response = Json(json!({
+    let gates: Vec<Value> =
+        service.gates.stages().filter_map(|stage| shown::gate(&site, stage)).collect();
+    no_store(json!({
         "incarnation": service.incarnation,
         "draining": service.is_draining(),
+        "bypasses": service.metrics.bypasses(),
         "gates": gates,
     }))
-    .into_response();
-    let no_store = axum::http::HeaderValue::from_static("no-store");
-    response.headers_mut().insert(axum::http::header::CACHE_CONTROL, no_store);
-    response
 }
 
-fn show(site: &Site, stage: Stage) -> Option<Value> {
-    let service = &site.service;
-    let held = lock(&site.holds).get(&stage).map_or(0, |hold| hold.leases.len());
-    let now = service.clock.now();
-    let (limits, counts) =
-        service.gates.look(stage, |gate: &Gate| (gate.limits().clone(), gate.counts(now)))?;
-    let name = service.gate_name(stage);
-    let declared = service.changes.declared(stage);
-    let source: Map<String, Value> = change::KEYS
-        .iter()
-        .map(|key| {
-            let changed = declared.contains_key(*key);
-            let from = if changed { "runtime" } else { service.limit_source(stage, key) };
-            ((*key).to_owned(), from.into())
-        })
-        .collect();
-    Some(json!({
-        "gate": name,
-        "mode": limits.mode.label(),
-        "contract": contract(stage),
-        "declared": declared,
-        "effective": change::show(&limits),
-        "source": source,
-        "live": live(&counts, held),
-        "adaptive": {"state": if limits.adaptive { "open" } else { "off" }},
-    }))
-}
-
-fn live(counts: &Counts, held: usize) -> Value {
-    json!({
-        "active": counts.active,
-        "active_units": counts.active_units,
-        "held": held,
-        "cleanup_pending": counts.cleanup_pending,
-        "quarantined": counts.quarantined,
-        "queued": counts.queued,
-        "queued_bytes": counts.queued_bytes,
-        "ceiling": counts.in_force,
-        "oldest_age_ms": counts.oldest_queued_ms.unwrap_or(0),
-        "mean_wait_ms": counts.mean_wait_ms,
-        "closed": counts.closed.map(|why| {
-            crate::admission::RefusalReason::Closed(why).disposition().reason
-        }),
-        "tenants_active": counts.tenants_active,
-    })
-}
-
-/// The gate's resource contract.
-fn contract(stage: Stage) -> Value {
-    let (unit, reserved, released) = match stage {
-        Stage::Call => ("one conversation", "before the upgrade", "the call's task is over"),
-        Stage::Recognition => ("one utterance", "at the start of speech", "the provider's end"),
-        Stage::Model => ("one model request", "before the request", "the provider's end"),
-        Stage::Synthesis => ("one answer's voice", "at the first phrase", "the provider's end"),
-        Stage::Tool(_) => ("one tool run", "before the run", "the tool's end"),
-        Stage::Callback => ("one callback record", "before the commit", "its terminal state"),
-        Stage::Handoff => ("one handoff", "before the offer", "its terminal state"),
+/// One gate, with everything that it keeps.
+pub async fn one(
+    State(site): State<Site>,
+    Path(gate): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(refused) = auth::check(&site, &headers) {
+        return *refused;
+    }
+    let stage = match stage_of(&site.service, &gate) {
+        Ok(stage) => stage,
+        Err(unknown) => return *unknown,
     };
-    json!({
-        "unit": unit,
-        "reservation_point": reserved,
-        "release_evidence": released,
-        "scope": "process",
-        "exclusive": true,
-        "cost": 1,
-    })
+    let Some(mut shown) = shown::gate(&site, stage) else {
+        return unknown_gate(&site.service, &gate);
+    };
+    shown["inventory"] = shown::inventory(&site, stage);
+    no_store(shown)
+}
+
+fn no_store(body: Value) -> Response {
+    let mut response = Json(body).into_response();
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 /// Changes a gate's limits in place (B-026…B-031).
@@ -124,196 +66,52 @@ pub async fn change(
         return *refused;
     }
     let service = &site.service;
-    let Some(stage) = service.stage_named(&gate) else { return unknown_gate(service, &gate) };
-    let body: Value = match serde_json::from_slice(&body) {
-        Ok(body) => body,
-        Err(problem) => {
-            let message = format!("The body is no JSON: {problem}.");
-            return answer::error(StatusCode::BAD_REQUEST, "invalid_json", &message, None);
-        }
+    let (stage, body) = match stage_and_body(service, &gate, &body) {
+        Ok(found) => found,
+        Err(refused) => return *refused,
     };
     match Change::parse(&body).and_then(|change| service.changes.apply(service, stage, change)) {
-        Ok(()) => match show(&site, stage) {
-            Some(shown) => Json(shown).into_response(),
+        Ok(()) => match shown::gate(&site, stage) {
+            Some(shown) => no_store(shown),
             None => unknown_gate(service, &gate),
         },
-        Err(wrong) => {
-            let (code, param) = ("invalid_limit", Some(wrong.key.as_str()));
-            answer::error(StatusCode::BAD_REQUEST, code, &wrong.to_string(), param)
+        Err(wrong) => invalid_limit(&wrong),
+    }
+}
+
+/// The gate that a path names and the JSON of its body.
+pub(super) fn stage_and_body(
+    service: &Service,
+    gate: &str,
+    body: &[u8],
+) -> Result<(Stage, Value), Box<Response>> {
+    let stage = stage_of(service, gate)?;
+    match serde_json::from_slice(body) {
+        Ok(body) => Ok((stage, body)),
+        Err(problem) => {
+            let message = format!("The body is no JSON: {problem}.");
+            let refused = answer::error(StatusCode::BAD_REQUEST, "invalid_json", &message, None);
+            Err(Box::new(refused))
         }
     }
 }
 
-fn unknown_gate(service: &Service, gate: &str) -> Response {
+/// The gate that a path names.
+pub(super) fn stage_of(service: &Service, gate: &str) -> Result<Stage, Box<Response>> {
+    service.stage_named(gate).ok_or_else(|| Box::new(unknown_gate(service, gate)))
+}
+
+/// A limit that cannot be.
+pub(super) fn invalid_limit(wrong: &Wrong) -> Response {
+    let (code, param) = ("invalid_limit", Some(wrong.key.as_str()));
+    answer::error(StatusCode::BAD_REQUEST, code, &wrong.to_string(), param)
+}
+
+/// No gate has this name.
+pub(super) fn unknown_gate(service: &Service, gate: &str) -> Response {
     let names: Vec<String> = service.gates.stages().map(|s| service.gate_name(s)).collect();
     let message = format!("There is no gate \"{gate}\"; there are {}.", names.join(", "));
     answer::error(StatusCode::NOT_FOUND, "unknown_gate", &message, Some("gate"))
-}
-
-/// Units held by hand, by gate.
-#[derive(Default)]
-pub struct Holds {
-    held: Mutex<BTreeMap<Stage, Hold>>,
-}
-
-struct Hold {
-    leases: Vec<Lease>,
-    owner: OwnerId,
-    number: u64,
-    /// Gives it back when its time is over.
-    timer: AbortHandle,
-}
-
-/// Takes every free unit of a gate, for a bounded time: so that a visitor can hear a truthful
-/// refusal.
-pub async fn hold(
-    State(site): State<Site>,
-    Path(gate): Path<String>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    if let Err(refused) = auth::check(&site, &headers) {
-        return *refused;
-    }
-    let Some(stage) = site.service.stage_named(&gate) else {
-        return unknown_gate(&site.service, &gate);
-    };
-    let (most, max_s) = match wanted_hold(&body) {
-        Ok(wanted) => wanted,
-        Err((code, message, param)) => {
-            return answer::error(StatusCode::BAD_REQUEST, code, message, param);
-        }
-    };
-    let until = Duration::from_secs(max_s).min(HOLD_MAX);
-    let units = take_units(&site, stage, most, until);
-    Json(json!({"gate": gate, "held": units, "max_s": until.as_secs()})).into_response()
-}
-
-/// How many units for how many seconds; an empty body is all of them for two minutes.
-fn wanted_hold(
-    body: &[u8],
-) -> Result<(u64, u64), (&'static str, &'static str, Option<&'static str>)> {
-    let wanted: Value = match body {
-        [] => json!({}),
-        body => serde_json::from_slice(body).unwrap_or_default(),
-    };
-    if !wanted.is_object() {
-        let message =
-            "The body must be a JSON object, for example {\"units\": \"all\", \"max_s\": 60}.";
-        return Err(("invalid_body", message, None));
-    }
-    let above_0 = |value: &Value| value.as_u64().filter(|number| *number > 0);
-    let most = match wanted.get("units") {
-        None => u64::MAX,
-        Some(all) if all == "all" => u64::MAX,
-        Some(units) => {
-            let message = "units must be \"all\" or a whole number above 0.";
-            above_0(units).ok_or(("invalid_units", message, Some("units")))?
-        }
-    };
-    let max_s = match wanted.get("max_s") {
-        None => 120,
-        Some(max_s) => {
-            let message = "max_s must be a whole number of seconds above 0.";
-            above_0(max_s).ok_or(("invalid_max_s", message, Some("max_s")))?
-        }
-    };
-    Ok((most, max_s))
-}
-
-async fn end_hold_later(site: Site, stage: Stage, number: u64, until: Duration) {
-    tokio::time::sleep(until).await;
-    let mut held = lock(&site.holds);
-    if held.get(&stage).is_some_and(|hold| hold.number == number)
-        && let Some(hold) = held.remove(&stage)
-    {
-        give_back(&site, hold);
-    }
-}
-
-fn take_units(site: &Site, stage: Stage, most: u64, until: Duration) -> usize {
-    let service = &site.service;
-    let (control, _wakes) = mpsc::channel(1);
-    let mut gates = service.gates.for_owner(control);
-    let now = service.clock.now();
-    // One hold at a time: two at once would each think that the other's units were its own to
-    // replace.
-    let mut held = lock(&site.holds);
-    if let Some(earlier) = held.remove(&stage) {
-        give_back(site, earlier);
-    }
-    let number = service.next_call().0;
-    let owner = OwnerId(HOLD_OWNERS | number);
-    gates.rotate(now, owner, Generation(0), Cancelled::Client);
-    let free = service.gates.look(stage, |gate| {
-        let counts = gate.counts(now);
-        counts.in_force.map(|ceiling| ceiling.saturating_sub(counts.active_units))
-    });
-    let free = free.flatten().map_or(0, u64::from).min(most);
-    let mut leases = Vec::new();
-    for _ in 0..free {
-        let offer = Offer {
-            id: gates.name_offer(),
-            owner,
-            generation: Generation(0),
-            born: now,
-            deadline: now + Duration::from_secs(1),
-            tenant: TenantId(0),
-            class: ClassId(0),
-            cost: 1,
-            bytes: 0,
-            retry_of: None,
-            supersedes: None,
-        };
-        match gates.ask(now, stage, offer) {
-            Answer::Admitted(lease) => leases.push(lease),
-            Answer::Queued(ticket) => {
-                gates.withdraw(now, ticket, Cancelled::Client);
-                break;
-            }
-            Answer::Refused(_) => break,
-        }
-    }
-    let units = leases.len();
-    let timer = tokio::spawn(end_hold_later(site.clone(), stage, number, until)).abort_handle();
-    held.insert(stage, Hold { leases, owner, number, timer });
-    units
-}
-
-/// Gives held units back.
-pub async fn let_go(
-    State(site): State<Site>,
-    Path(gate): Path<String>,
-    headers: HeaderMap,
-) -> Response {
-    if let Err(refused) = auth::check(&site, &headers) {
-        return *refused;
-    }
-    let Some(stage) = site.service.stage_named(&gate) else {
-        return unknown_gate(&site.service, &gate);
-    };
-    let released = release_hold(&site, stage);
-    Json(json!({"gate": gate, "released": released})).into_response()
-}
-
-fn release_hold(site: &Site, stage: Stage) -> usize {
-    let hold = lock(&site.holds).remove(&stage);
-    hold.map_or(0, |hold| give_back(site, hold))
-}
-
-fn give_back(site: &Site, hold: Hold) -> usize {
-    hold.timer.abort();
-    let released = hold.leases.len();
-    for lease in hold.leases {
-        // Whoever held them by hand says that they are free: nothing ran on them.
-        let _ = site.service.gates.settle(lease, Release::Completed(Evidence::Operator));
-    }
-    site.service.gates.forget(hold.owner);
-    released
-}
-
-fn lock(holds: &Holds) -> std::sync::MutexGuard<'_, BTreeMap<Stage, Hold>> {
-    holds.held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The conservation account of every gate.
@@ -327,7 +125,7 @@ pub async fn ledger(State(site): State<Site>, headers: HeaderMap) -> Response {
         .stages()
         .filter_map(|stage| {
             let name = service.gate_name(stage);
-            service.gates.look(stage, |gate| change::ledger(&name, gate, &service.tenants))
+            service.gates.look(stage, |gate| ledgers::show(&name, gate, &service.tenants))
         })
         .collect();
     let balances = gates.iter().all(|gate| gate["balances"] == true);

@@ -1,10 +1,12 @@
 //! Errors over HTTP: JSON with a stable code, what was wrong, and what would be right.
 
 use axum::Json;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+use crate::admission::gate::Counts;
+use crate::admission::limits::Mode;
 use crate::admission::{Refusal, Terminal};
 use crate::id::Stage;
 use crate::runtime::service::Service;
@@ -48,6 +50,23 @@ pub fn wait_ended(service: &Service, stage: Stage, terminal: Terminal, queued_ms
     told(service, stage, row, row.retry.seconds(mean.unwrap_or(0)), Some(queued_ms))
 }
 
+/// An admitted answer tells the gate's counts as well, this one counted (B-078…B-080).
+pub fn expose(service: &Service, stage: Stage, headers: &mut HeaderMap) {
+    let now = service.clock.now();
+    let counts = service.gates.look(stage, |gate| gate.counts(now));
+    if let Some(counts) = counts.filter(|counts| counts.mode != Mode::Off) {
+        add_counts(headers, &counts);
+    }
+}
+
+/// Live counts and the ceiling in force, 0 if there is none (B-069).
+fn add_counts(headers: &mut HeaderMap, counts: &Counts) {
+    let limit = counts.in_force.map_or(0, u64::from);
+    headers.insert("x-floorkeeper-admission-inflight", counts.active.into());
+    headers.insert("x-floorkeeper-admission-queued", counts.queued.into());
+    headers.insert("x-floorkeeper-admission-limit", limit.into());
+}
+
 fn told(
     service: &Service,
     stage: Stage,
@@ -79,10 +98,7 @@ fn told(
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     if let Some(counts) = counts {
-        let limit = counts.in_force.map_or(0, u64::from);
-        headers.insert("x-floorkeeper-admission-inflight", counts.active.into());
-        headers.insert("x-floorkeeper-admission-queued", counts.queued.into());
-        headers.insert("x-floorkeeper-admission-limit", limit.into());
+        add_counts(headers, &counts);
     }
     let reason = if row.reason.is_empty() { row.label } else { row.reason };
     headers.insert("x-floorkeeper-admission-reason", HeaderValue::from_static(reason));

@@ -83,7 +83,8 @@ fn draining(service: &Service) -> Value {
     })
 }
 
-/// Begins or ends a drain: the call gate closes, accepted calls keep their stages.
+/// Begins or ends a drain: the call gate closes, accepted calls keep their stages. Who waits
+/// is told that the server drains, or let through first, as was asked for.
 pub async fn drain(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> Response {
     if let Err(refused) = auth::check(&site, &headers) {
         return *refused;
@@ -94,10 +95,20 @@ pub async fn drain(State(site): State<Site>, headers: HeaderMap, body: Bytes) ->
         let message = "The body must be {\"enabled\": true} or {\"enabled\": false}.";
         return answer::error(StatusCode::BAD_REQUEST, "invalid_body", message, Some("enabled"));
     };
+    let mode = match wanted.as_ref().and_then(|body| body.get("queue")) {
+        None => CloseMode::EndQueue,
+        Some(word) if word == "end_queue" => CloseMode::EndQueue,
+        Some(word) if word == "finish_queue" => CloseMode::FinishQueue,
+        Some(_) => {
+            let message = "queue must be \"end_queue\" or \"finish_queue\".";
+            let (code, param) = ("invalid_body", Some("queue"));
+            return answer::error(StatusCode::BAD_REQUEST, code, message, param);
+        }
+    };
     let service = &site.service;
     service.set_draining(enabled);
     if enabled {
-        service.gates.close(Stage::Call, Closed::Draining, CloseMode::EndQueue);
+        service.gates.close(Stage::Call, Closed::Draining, mode);
     } else if service.backends().is_some() {
         service.gates.open(Stage::Call);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{get, patch, post, put};
+use axum::routing::{get, post, put};
 
 use super::service::Service;
 use crate::transport::realtime::secrets::Secrets;
@@ -14,14 +14,18 @@ mod answer;
 mod auth;
 mod body;
 mod budget;
+mod bypass;
 mod calls;
+mod hold;
 mod kept;
 mod openapi;
 mod pages;
 mod realtime;
 mod secrets;
+mod shown;
 mod stall;
 mod upgrade;
+mod watch;
 
 pub use accept::{Listening, bind, serve};
 
@@ -35,7 +39,7 @@ pub struct Site {
     /// Room for the large messages of all clients.
     large: Arc<tokio::sync::Semaphore>,
     /// Units held by hand, to be given back.
-    pub holds: Arc<admission::Holds>,
+    pub holds: Arc<hold::Holds>,
 }
 
 /// Most ephemeral keys alive at once.
@@ -60,8 +64,11 @@ fn routes(site: Site) -> Router {
         .route("/v1/drain", get(calls::drain_state).put(calls::drain))
         .route("/v1/ledger", get(admission::ledger))
         .route("/v1/admission", get(admission::list))
-        .route("/v1/admission/{gate}", patch(admission::change))
-        .route("/v1/admission/{gate}/hold", put(admission::hold).delete(admission::let_go))
+        .route("/v1/admission/{gate}", get(admission::one).patch(admission::change))
+        .route("/v1/admission/{gate}/hold", put(hold::hold).delete(hold::let_go))
+        .route("/v1/admission/{gate}/log", get(watch::log))
+        .route("/v1/admission/{gate}/reclaim", post(watch::reclaim))
+        .route("/v1/admission/{gate}/shadow", put(watch::add_shadow).delete(watch::drop_shadows))
         .route("/v1/realtime", get(realtime::upgrade))
         .route("/v1/realtime/client_secrets", post(secrets::mint))
         .route("/openapi.json", get(openapi::show))
@@ -71,5 +78,6 @@ fn routes(site: Site) -> Router {
         .fallback(answer::not_found)
         .method_not_allowed_fallback(answer::wrong_method)
         .layer(axum::middleware::from_fn(body::whole))
+        .layer(axum::middleware::from_fn_with_state(site.clone(), bypass::counted))
         .with_state(site)
 }

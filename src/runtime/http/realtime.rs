@@ -55,7 +55,10 @@ pub async fn upgrade(
         Ok(slot) => slot,
         Err(refused) => return *refused,
     };
-    let (response, upgrade) = handshake.take(auth::subprotocol(&headers));
+    let (mut response, upgrade) = handshake.take(auth::subprotocol(&headers));
+    if site.service.config.admission.expose_headers {
+        answer::expose(&site.service, Stage::Call, response.headers_mut());
+    }
     tokio::spawn(async move {
         // A client that left before it was upgraded never had a call; its slot goes back unused.
         if let Ok(upgraded) = upgrade.await {
