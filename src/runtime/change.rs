@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::gates::Gates;
+use super::queue_memory;
 use super::service::Service;
 use crate::admission::trial::{Criterion, Verdict};
 use crate::config::{Fairness, GateLimits, LIMIT_MS_MAX, Mode, Overflow, Slots};
@@ -183,6 +184,7 @@ impl Changes {
             // A trial that is still running has proven nothing.
             proven.unwrap_or(Proven { declared: earlier, effective: before })
         });
+        queue_memory::warn(&service.gate_name(stage), &effective);
         service.gates.set_limits(stage, effective.meant(), effective.law(), change.trial);
         all.insert(stage, Changed { declared, effective, proven });
         Ok(())

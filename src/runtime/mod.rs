@@ -15,6 +15,7 @@ pub mod keeper;
 pub mod ledgers;
 pub mod metrics;
 pub mod prompts;
+pub mod queue_memory;
 pub mod record;
 mod runs;
 pub mod service;

@@ -13,6 +13,7 @@ use super::gates::{Gates, Setup};
 use super::http::{self, Listening, Site};
 use super::keeper::Keeper;
 use super::prompts::PromptSounds;
+use super::queue_memory;
 use super::service::Service;
 use crate::admission::Closed;
 use crate::admission::limits::CloseMode;
@@ -101,6 +102,7 @@ fn setups(config: &Config) -> Vec<(Stage, Setup)> {
     let kept = admission.log_lines as usize;
     let log_lines = if admission.log_dir.is_some() { kept.max(RING_MIN) } else { kept };
     let setup = |(stage, limits)| {
+        queue_memory::warn(&config.gate_name(stage), config.gate_limits(stage));
         let law = config.gate_limits(stage).law();
         (stage, Setup { limits, law, log_lines })
     };

@@ -32,6 +32,10 @@ impl Answer {
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {} {text}", self.status))
     }
 
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }

@@ -49,8 +49,8 @@ async fn a_wrong_change_changes_nothing() {
     assert_eq!(after["gates"].take(), before["gates"], "a refused change has changed something");
 }
 
-/// B-022, B-026, B-027: declared, effective and source are read back; `inherit` takes a change
-/// back.
+/// B-022, B-026, B-027: declared, effective and source are read back; what inherits declares
+/// nothing, whatever the file says.
 #[tokio::test]
 async fn a_right_change_is_read_back_with_its_source() {
     let rig = Rig::start(&["limits.model.slots=3"]).await;
@@ -65,7 +65,7 @@ async fn a_right_change_is_read_back_with_its_source() {
     let shown = rig.patch("model", "{\"slots\": \"inherit\"}").await.json();
     assert_eq!(
         (&shown["effective"]["slots"], &shown["source"]["slots"]),
-        (&json!(3), &json!("set"))
+        (&json!(64), &json!("default"))
     );
     assert_eq!(shown["declared"], json!({"queue": 2}), "an omitted key keeps its value");
     let shown = rig.patch("model", "{\"slots\": \"unlimited\"}").await.json();

@@ -21,3 +21,4 @@ mod refusals;
 mod rig;
 mod served;
 mod slow;
+mod watched;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::http::{self, Answer};
 use crate::keys::locked;
-use crate::rig::{Rig, enabled, eventually};
+use crate::rig::{Rig, drop_a_unit, enabled, eventually};
 
 /// A checker for the part of JSON Schema that the description uses.
 struct Checker {
@@ -147,7 +147,11 @@ fn is_a(kind: &str, value: &Value) -> bool {
 type Asked = (&'static str, &'static str, &'static str, &'static str);
 
 /// What every operation is asked, the path filled in; `call-1` is one that there is.
-const ASKED: [Asked; 27] = [
+const LOG: &str = "/v1/admission/{gate}/log";
+const SHADOW: &str = "/v1/admission/{gate}/shadow";
+const RECLAIM: &str = "/v1/admission/{gate}/reclaim";
+
+const ASKED: [Asked; 43] = [
     ("GET", "/healthz", "/healthz", ""),
     ("GET", "/readyz", "/readyz", ""),
     ("GET", "/metrics", "/metrics", ""),
@@ -174,6 +178,22 @@ const ASKED: [Asked; 27] = [
     ("PUT", "/v1/admission/{gate}/hold", "/v1/admission/nothing/hold", ""),
     ("DELETE", "/v1/admission/{gate}/hold", "/v1/admission/model/hold", ""),
     ("DELETE", "/v1/admission/{gate}/hold", "/v1/admission/nothing/hold", ""),
+    ("GET", "/v1/admission/{gate}", "/v1/admission/model", ""),
+    ("GET", "/v1/admission/{gate}", "/v1/admission/nothing", ""),
+    ("GET", LOG, "/v1/admission/model/log", ""),
+    ("GET", LOG, "/v1/admission/model/log?since=yesterday", ""),
+    ("GET", LOG, "/v1/admission/nothing/log", ""),
+    ("PUT", SHADOW, "/v1/admission/model/shadow", "{\"slots\": 1}"),
+    ("PUT", SHADOW, "/v1/admission/model/shadow", "{\"slots\": 2}"),
+    ("PUT", SHADOW, "/v1/admission/model/shadow", "{\"slots\": 3}"),
+    ("PUT", SHADOW, "/v1/admission/model/shadow", "{\"slots\": 4}"),
+    ("PUT", SHADOW, "/v1/admission/model/shadow", "{\"slots\": 5}"),
+    ("PUT", SHADOW, "/v1/admission/model/shadow", "{\"slots\": null}"),
+    ("PUT", SHADOW, "/v1/admission/nothing/shadow", "{\"slots\": 5}"),
+    ("DELETE", SHADOW, "/v1/admission/model/shadow", ""),
+    ("DELETE", SHADOW, "/v1/admission/nothing/shadow", ""),
+    ("POST", RECLAIM, "/v1/admission/model/reclaim", "{}"),
+    ("POST", RECLAIM, "/v1/admission/model/reclaim", "{\"offer\": 0}"),
     ("POST", "/v1/realtime/client_secrets", "/v1/realtime/client_secrets", ""),
     ("POST", "/v1/realtime/client_secrets", "/v1/realtime/client_secrets", "{\"session\": 1}"),
     ("GET", "/v1/realtime", "/v1/realtime", ""),
@@ -197,6 +217,7 @@ async fn every_documented_answer_is_given_in_its_shape() {
         let answer = http::ask(address, method, asked, &[], body).await;
         checker.check(method, path, &answer);
     }
+    reclaimed_answers(&rig, &mut checker).await;
     let realtime = "/v1/realtime";
     let mut parked = http::knock(address, &[]).await;
     eventually("it is parked", || match rig.counts(Stage::Call).queued {
@@ -220,6 +241,17 @@ async fn every_documented_answer_is_given_in_its_shape() {
     let unseen: Vec<_> = checker.documented().difference(&checker.seen).cloned().collect();
     let rare = ("post".to_owned(), "/v1/realtime/client_secrets".to_owned(), "429".to_owned());
     assert_eq!(unseen, [rare], "documented, and never given here");
+}
+
+/// A unit whose owner is gone without a word, given back by an operator and then once more.
+async fn reclaimed_answers(rig: &Rig, checker: &mut Checker) {
+    let offer = drop_a_unit(rig.service());
+    let body = json!({"offer": offer}).to_string();
+    for _ in 0..2 {
+        let path = "/v1/admission/model/reclaim";
+        let answer = http::ask(rig.serving.address, "POST", path, &[], &body).await;
+        checker.check("POST", RECLAIM, &answer);
+    }
 }
 
 /// Without the key of a locked server.

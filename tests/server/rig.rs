@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use floorkeeper::admission::gate::Counts;
+use floorkeeper::admission::{self, Admit, Cancelled, Offer, OwnerId};
 use floorkeeper::config::{Config, Fallback};
-use floorkeeper::id::Stage;
+use floorkeeper::id::{ClassId, Generation, Stage, TenantId};
 use floorkeeper::runtime::backends::Backends;
 use floorkeeper::runtime::http::bind;
 use floorkeeper::runtime::service::Service;
@@ -190,4 +191,31 @@ pub async fn eventually<T>(what: &str, mut look: impl FnMut() -> Result<T, Strin
 /// The body of a PUT of `/v1/drain`.
 pub fn enabled(on: bool) -> Value {
     json!({"enabled": on})
+}
+
+/// A unit of the model gate in quarantine: its owner is over and has settled nothing. Gives the
+/// offer's name.
+pub fn drop_a_unit(service: &Service) -> u64 {
+    let (control, _wakes) = tokio::sync::mpsc::channel(1);
+    let mut gates = service.gates.for_owner(control);
+    let (now, owner) = (service.clock.now(), OwnerId(u64::MAX));
+    gates.rotate(now, owner, Generation(0), Cancelled::Client);
+    let offer = Offer {
+        id: gates.name_offer(),
+        owner,
+        generation: Generation(0),
+        born: now,
+        deadline: now + LIMIT,
+        tenant: TenantId(0),
+        class: ClassId(0),
+        cost: 1,
+        bytes: 0,
+        retry_of: None,
+        supersedes: None,
+    };
+    let id = offer.id.0;
+    let answer = gates.ask(now, Stage::Model, offer);
+    assert!(matches!(answer, admission::Answer::Admitted(_)), "{answer:?}");
+    service.gates.forget(owner);
+    id
 }

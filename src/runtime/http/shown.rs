@@ -12,19 +12,15 @@ use crate::admission::log::Log;
 use crate::admission::shadow::ShadowReport;
 use crate::admission::trial::Verdict;
 use crate::admission::waits::Waits;
-use crate::config::GateLimits;
 use crate::id::Stage;
 use crate::runtime::gates::Seen;
 use crate::runtime::ledgers;
 use crate::runtime::service::Service;
-use crate::runtime::{change, service};
+use crate::runtime::{change, queue_memory, service};
 use crate::time::Timestamp;
 
 /// Kept offers that one answer shows.
 const INVENTORY_MAX: usize = 500;
-/// What a parked connection or a waiting offer keeps beside its own bytes (B-042).
-const WAITER_BYTES: u64 = 64 * 1024;
-const MIB: u64 = 1024 * 1024;
 
 /// A gate with its limits, its counts and what watches it (B-023).
 pub(super) fn gate(site: &Site, stage: Stage) -> Option<Value> {
@@ -34,7 +30,7 @@ pub(super) fn gate(site: &Site, stage: Stage) -> Option<Value> {
     let limits = changed.as_ref().unwrap_or_else(|| service.config.gate_limits(stage));
     let (declared, source) = declared(service, stage);
     let held = hold::held(site, stage);
-    let memory = queue_memory_bound_mib(limits);
+    let memory = queue_memory::bound_mib(limits);
     let see = |seen: Seen<'_>| {
         let counts = seen.gate.counts(now);
         json!({
@@ -116,13 +112,6 @@ fn live(counts: &Counts, held: usize) -> Value {
             "queued_bytes": counts.high.queued_bytes,
         },
     })
-}
-
-/// What waits may keep at most (B-042, B-044).
-pub(super) fn queue_memory_bound_mib(limits: &GateLimits) -> u64 {
-    let waiters = u64::from(limits.queue) * WAITER_BYTES;
-    let bytes = if limits.queue == 0 { 0 } else { limits.queue_bytes };
-    (waiters + bytes).div_ceil(MIB)
 }
 
 fn adaptive(counts: &Counts, law: &Adaptive) -> Value {

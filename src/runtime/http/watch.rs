@@ -3,6 +3,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -76,12 +77,16 @@ pub struct Since {
 pub async fn log(
     State(site): State<Site>,
     Path(gate): Path<String>,
-    Query(Since { since }): Query<Since>,
+    since: Result<Query<Since>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response {
     if let Err(refused) = auth::check(&site, &headers) {
         return *refused;
     }
+    let Ok(Query(Since { since })) = since else {
+        let message = "since must be the number of a decision, from 0.";
+        return answer::error(StatusCode::BAD_REQUEST, "invalid_since", message, Some("since"));
+    };
     let service = &site.service;
     let stage = match stage_of(service, &gate) {
         Ok(stage) => stage,
