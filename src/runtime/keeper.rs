@@ -31,7 +31,10 @@ impl Keeper {
             UpstreamPressure::Full => Some(Listener::new(hearing(true))),
         };
         let next_second = service.clock.now() + SECOND;
-        Keeper { service, listener, next_second }
+        let mut keeper = Keeper { service, listener, next_second };
+        // What is refused from now on is news.
+        keeper.hear();
+        keeper
     }
 
     /// Works for as long as the process lives.
