@@ -7,11 +7,10 @@ use admission_model::small_world::{configurations, explore};
 use floorkeeper::admission::disposition::{REASONS, TERMINALS};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, RngSeed, TestRunner};
+use proptest::test_runner::{Config, TestRunner};
 
 fn config(cases: u32) -> Config {
-    let rng_seed = RngSeed::Fixed(20_261_130);
-    Config { cases, rng_seed, failure_persistence: None, ..Config::default() }
+    Config { cases, failure_persistence: None, ..Config::default() }
 }
 
 proptest! {

@@ -10,12 +10,11 @@ use admission_model::history::{limits, op, run};
 use admission_model::small_world::{configurations, explore};
 use floorkeeper::admission::mutant;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed};
+use proptest::test_runner::Config;
 
 proptest! {
     #![proptest_config(Config {
         cases: 400,
-        rng_seed: RngSeed::Fixed(20_261_130),
         failure_persistence: None,
         ..Config::default()
     })]

@@ -12,6 +12,10 @@ export async function callGateRefusal(key) {
   if (call.live?.closed) return { disposition: "closed", reason: call.live.closed };
   if (call.effective?.slots === 0) return { disposition: "closed", reason: "no_capacity" };
   const queue = call.effective?.queue ?? 0;
+  const { pressure = "open" } = call.live || {};
+  if (pressure === "refuse" || (pressure === "queue" && queue === 0)) {
+    return { disposition: "overloaded", reason: "upstream_pressure" };
+  }
   if (active < ceiling || queue === "unlimited") return null;
   if (queue === 0) return { disposition: "overloaded", reason: "no_queue" };
   return queued >= queue ? { disposition: "overloaded", reason: "queue_full" } : null;
