@@ -8,6 +8,7 @@ fn at(now_ms: u64) -> Timestamp {
     Timestamp::from_millis(now_ms)
 }
 
+/// B-018, B-019, B-020.
 #[test]
 fn the_least_loaded_takes_the_next_up_to_its_own_ceiling() {
     let mut pool = Endpoints::new(Care::default());
@@ -22,6 +23,7 @@ fn the_least_loaded_takes_the_next_up_to_its_own_ceiling() {
     assert_eq!(pool.take(at(1), Role::Normal), Some(large));
 }
 
+/// B-057, B-058.
 #[test]
 fn one_that_returns_ramps_in_a_straight_line_from_a_quarter() {
     let care = Care { warmup_ms: 20_000, ..Care::default() };
@@ -42,6 +44,7 @@ fn one_that_returns_ramps_in_a_straight_line_from_a_quarter() {
     assert_eq!(pool.warming(at(40_000)), 1, "the ramp restarts on every return");
 }
 
+/// B-057.
 #[test]
 fn failures_in_a_row_open_the_breaker_and_one_trial_closes_it() {
     let care = Care { failures: 2, open_ms: 1_000, warmup_ms: 4_000 };

@@ -27,6 +27,7 @@ proptest! {
 
 /// An empty history agrees with everything: these are the outcomes that the histories above do
 /// reach.
+/// A-152, C-045, C-050.
 #[test]
 fn every_outcome_a_gate_of_these_limits_has_is_reached() {
     let mut runner = TestRunner::deterministic();

@@ -147,6 +147,7 @@ fn picture(scenario: &Scenario, course: &[Judged]) -> String {
     svg + "</svg>\n"
 }
 
+/// B-045…B-056.
 #[test]
 fn every_scenario_keeps_to_its_ranges_and_looks_like_its_picture() {
     let folder = Path::new("fixtures/admission/laws");
@@ -178,6 +179,7 @@ fn without_a_number_there_is_nothing_to_adapt() {
     assert_eq!(adaptive.judge(now, Slots::Units(10), true), Some(10));
 }
 
+/// B-047.
 #[test]
 fn one_endpoint_that_waits_cuts_for_all() {
     let mut adaptive = Adaptive::new(Law::default());

@@ -11,6 +11,7 @@ fn run(lines: &[&str]) -> Result<Report, Unreadable> {
     replay(lines.join("\n").as_bytes())
 }
 
+/// A-060….
 #[test]
 fn the_reference_trace_has_no_mismatch() {
     let path = Path::new("fixtures/admission/admission.jsonl");
@@ -35,6 +36,7 @@ fn a_wrong_answer_is_shown_with_its_line() {
     assert_eq!(report.to_string(), format!("{text}\n1 operations, 1 mismatches"));
 }
 
+///
 #[test]
 fn every_argument_error_is_the_error_of_the_reference() {
     let bad = [

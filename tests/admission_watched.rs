@@ -395,6 +395,7 @@ fn criterion() -> Criterion {
     }
 }
 
+///
 #[test]
 fn a_change_that_refuses_too_many_is_undone_by_itself() {
     let mut desk = Desk::new(Limits::of(8, 0));
@@ -460,6 +461,7 @@ fn a_second_trial_goes_back_to_the_last_limits_that_proved_themselves() {
     assert_eq!(desk.gate.limits(), &Limits::of(8, 0));
 }
 
+///
 #[test]
 fn a_claim_never_waits_and_lapses_by_itself_until_it_is_confirmed() {
     let mut desk = Desk::new(Limits::of(1, 4));

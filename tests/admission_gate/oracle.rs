@@ -78,6 +78,7 @@ fn had(fairness: Fairness, slots: u32, loads: &[Load], until_ms: u64) -> Vec<u64
     had
 }
 
+/// X-06, C-035.
 #[test]
 fn every_tenant_has_its_max_min_share_of_slot_seconds() {
     let load = |every_ms, hold_ms| Load { every_ms, hold_ms };
@@ -109,6 +110,7 @@ fn every_tenant_has_its_max_min_share_of_slot_seconds() {
 }
 
 /// The oracle tells: without fairness a mouse gets a fraction of its share.
+/// B-059.
 #[test]
 fn fifo_gives_an_elephant_what_is_the_mices() {
     let load = |every_ms, hold_ms| Load { every_ms, hold_ms };

@@ -57,6 +57,7 @@ fn drained() -> Desk {
     desk
 }
 
+///
 #[test]
 fn a_090_the_same_offer_again_is_refused() {
     let mut desk = story();
@@ -65,18 +66,21 @@ fn a_090_the_same_offer_again_is_refused() {
     assert_eq!(desk.counts().queued, 1);
 }
 
+///
 #[test]
 fn a_091_a_refused_identity_is_not_retained() {
     let mut desk = one_runs_and_two_waits();
     assert_eq!(desk.fresh(0, 3, B), Said::Queued);
 }
 
+///
 #[test]
 fn a_092_the_second_take_finds_the_gate_busy() {
     let mut desk = one_runs_and_two_waits();
     assert_eq!(take(&mut desk, 0), ("busy", 0));
 }
 
+///
 #[test]
 fn a_093_rotation_cancels_what_runs_and_keeps_its_lease() {
     let mut desk = one_runs_and_two_waits();
@@ -85,6 +89,7 @@ fn a_093_rotation_cancels_what_runs_and_keeps_its_lease() {
     assert_eq!((desk.counts().active, desk.counts().cleanup_pending), (1, 1));
 }
 
+///
 #[test]
 fn a_094_release_after_cancel_says_cancelled() {
     let mut desk = one_runs_and_two_waits();
@@ -102,6 +107,7 @@ fn a_095_age_equal_to_the_limit_is_admitted_and_then_it_is_empty() {
     assert_eq!(take(&mut desk, 2_000), ("empty", 0));
 }
 
+///
 #[test]
 fn a_096_an_older_birth_after_the_drain_is_out_of_order() {
     let mut desk = story();
@@ -112,6 +118,7 @@ fn a_096_an_older_birth_after_the_drain_is_out_of_order() {
     assert_eq!(desk.offer(1_000, older), Said::No(RefusalReason::OutOfOrder));
 }
 
+///
 #[test]
 fn a_097_an_equal_birth_waits_and_its_expiry_is_told_apart_from_empty() {
     let mut desk = drained();
@@ -128,6 +135,7 @@ fn a_098_an_offer_past_its_age_expires_at_the_offer() {
     assert_eq!(desk.offer(9_000, old), Said::No(RefusalReason::Expired));
 }
 
+///
 #[test]
 fn a_099_an_obsolete_generation_is_stale_however_late_and_changes_nothing() {
     let mut desk = drained();
@@ -136,6 +144,7 @@ fn a_099_an_obsolete_generation_is_stale_however_late_and_changes_nothing() {
     assert_eq!(desk.gate.generation(OwnerId(A)), Some(Generation(2)));
 }
 
+///
 #[test]
 fn a_100_a_new_generation_takes_an_older_birth() {
     let mut desk = story();
@@ -145,6 +154,7 @@ fn a_100_a_new_generation_takes_an_older_birth() {
     assert_eq!(desk.offer(1_000, older), Said::Queued);
 }
 
+///
 #[test]
 fn a_101_another_rotation_cancels_the_queued_and_empties_the_queue() {
     let mut desk = story();
@@ -154,6 +164,7 @@ fn a_101_another_rotation_cancels_the_queued_and_empties_the_queue() {
     assert_eq!(take(&mut desk, 10), ("empty", 0));
 }
 
+///
 #[test]
 fn a_102_closed_is_said_to_offers_and_to_takes() {
     let mut desk = story();
@@ -163,6 +174,7 @@ fn a_102_closed_is_said_to_offers_and_to_takes() {
     assert_eq!(take(&mut desk, 0), ("closed", 0));
 }
 
+///
 #[test]
 fn a_103_impossible_arguments_are_errors_that_name_what_would_be_right() {
     let mut desk = drained();
@@ -190,6 +202,7 @@ fn a_078_a_take_before_the_birth_of_the_first_is_an_error() {
     assert_eq!(take(&mut desk, 5), ("admitted", 1));
 }
 
+///
 #[test]
 fn a_081_what_waited_when_intake_closed_is_still_handed_out() {
     let mut desk = story();
@@ -199,6 +212,7 @@ fn a_081_what_waited_when_intake_closed_is_still_handed_out() {
     assert_eq!(take(&mut desk, 0), ("closed", 0));
 }
 
+/// B-034.
 #[test]
 fn a_155_overload_one_release_admits_exactly_one() {
     let mut desk = Desk::new(Limits::of(2, 2));
@@ -216,6 +230,7 @@ fn a_155_overload_one_release_admits_exactly_one() {
     assert_eq!(desk.fresh(1, 5, A), Said::Queued);
 }
 
+///
 #[test]
 fn a_156_expiry_names_its_identity_while_every_slot_is_held() {
     let mut desk = Desk::new(Limits { max_wait_ms: 100, ..Limits::of(1, 2) });
@@ -228,6 +243,7 @@ fn a_156_expiry_names_its_identity_while_every_slot_is_held() {
     assert_eq!(desk.fresh(102, 2, B), Said::No(RefusalReason::Duplicate));
 }
 
+///
 #[test]
 fn a_157_cancellation_takes_the_ticket_and_leaves_the_lease() {
     let mut desk = Desk::new(Limits::of(1, 3));
@@ -241,6 +257,7 @@ fn a_157_cancellation_takes_the_ticket_and_leaves_the_lease() {
     assert_eq!(desk.told(), [Told::Granted(3)]);
 }
 
+///
 #[test]
 fn a_158_an_older_birth_after_a_full_drain_is_out_of_order() {
     let mut desk = Desk::new(Limits::of(1, 1));
@@ -250,6 +267,7 @@ fn a_158_an_older_birth_after_a_full_drain_is_out_of_order() {
     assert_eq!(desk.offer(12, offer(2, 10, 100)), Said::Admitted);
 }
 
+///
 #[test]
 fn a_159_closed_with_work_active_cleans_up_and_opens_only_when_told() {
     let mut desk = Desk::new(Limits::of(1, 1));

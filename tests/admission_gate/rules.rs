@@ -15,6 +15,7 @@ fn no(overload: Overload) -> Said {
 }
 
 /// Every flaw at once; mending them one by one shows which check comes next.
+/// C-014.
 #[test]
 fn the_checks_come_in_their_order() {
     let mut desk = Desk::new(Limits {
@@ -55,6 +56,7 @@ fn the_checks_come_in_their_order() {
     assert_eq!(desk.offer(50, older), Said::No(RefusalReason::OutOfOrder));
 }
 
+/// B-007.
 #[test]
 fn a_refusal_consumes_nothing() {
     let mut desk = Desk::new(Limits::of(1, 0));
@@ -66,6 +68,7 @@ fn a_refusal_consumes_nothing() {
     assert_eq!(desk.offer(12, offer(2, 5, 100)), Said::Admitted);
 }
 
+///
 #[test]
 fn slots_0_is_closed_and_nothing_queues_for_it() {
     let mut desk = Desk::new(Limits::of(0, 8));
@@ -79,6 +82,7 @@ fn slots_0_is_closed_and_nothing_queues_for_it() {
     assert_eq!(desk.offer(0, dear), Said::Queued);
 }
 
+///
 #[test]
 fn age_equal_to_the_limit_is_alive_at_every_timer() {
     let mut desk = Desk::new(Limits { max_wait_ms: 100, ..Limits::of(1, 4) });
@@ -92,6 +96,7 @@ fn age_equal_to_the_limit_is_alive_at_every_timer() {
     assert_eq!(desk.told(), [Told::Granted(4)]);
 }
 
+///
 #[test]
 fn a_timer_that_fires_late_changes_no_outcome() {
     let mut desk = Desk::new(Limits { max_wait_ms: 100, ..Limits::of(1, 1) });
@@ -104,6 +109,7 @@ fn a_timer_that_fires_late_changes_no_outcome() {
     assert_eq!(desk.fresh(300, 3, 2), Said::Admitted);
 }
 
+///
 #[test]
 fn an_item_hidden_behind_a_younger_head_expires_at_its_own_time() {
     let mut desk = Desk::new(Limits { max_wait_ms: 100, ..Limits::of(1, 4) });
@@ -123,6 +129,7 @@ fn time_that_runs_backwards_is_taken_as_standing_still() {
     assert_eq!(desk.expire(450), []);
 }
 
+///
 #[test]
 fn without_evidence_the_unit_stays_and_the_ceiling_in_force_shrinks() {
     let mut desk = Desk::new(Limits::of(2, 1));
@@ -141,6 +148,7 @@ fn without_evidence_the_unit_stays_and_the_ceiling_in_force_shrinks() {
     assert_eq!(desk.counts().active, 2);
 }
 
+/// B-009.
 #[test]
 fn an_owner_that_goes_without_settling_leaves_unknowns_and_no_waiters() {
     let mut desk = Desk::new(Limits::of(1, 2));
@@ -156,6 +164,7 @@ fn an_owner_that_goes_without_settling_leaves_unknowns_and_no_waiters() {
     assert_eq!(desk.told(), []);
 }
 
+/// B-035, B-036.
 #[test]
 fn a_grant_that_crosses_a_withdrawal_passes_on() {
     let mut desk = Desk::new(Limits::of(1, 2));
@@ -173,6 +182,7 @@ fn a_grant_that_crosses_a_withdrawal_passes_on() {
     assert_eq!(desk.told(), [Told::Granted(3)]);
 }
 
+///
 #[test]
 fn the_first_cause_of_a_cancel_stays() {
     let mut desk = Desk::new(Limits::of(1, 0));
@@ -183,6 +193,7 @@ fn the_first_cause_of_a_cancel_stays() {
     assert_eq!(desk.complete(3, 1), Settled::Released(client));
 }
 
+/// B-026, B-029, C-052.
 #[test]
 fn a_change_lets_the_waiting_through_oldest_first_and_touches_nothing_that_runs() {
     let mut desk = Desk::new(Limits::of(1, 4));
@@ -199,6 +210,7 @@ fn a_change_lets_the_waiting_through_oldest_first_and_touches_nothing_that_runs(
     assert_eq!(desk.set(4, |limits| limits.mode = Mode::Observe), [Told::Granted(4)]);
 }
 
+/// B-013.
 #[test]
 fn observe_admits_everything_and_says_what_enforce_would_have_done() {
     let mut desk = Desk::new(Limits { mode: Mode::Observe, ..Limits::of(1, 1) });
@@ -218,6 +230,7 @@ fn observe_admits_everything_and_says_what_enforce_would_have_done() {
     );
 }
 
+/// B-012.
 #[test]
 fn off_admits_everything_and_still_counts() {
     let mut desk = Desk::new(Limits { mode: Mode::Off, ..Limits::of(0, 0) });
@@ -225,6 +238,7 @@ fn off_admits_everything_and_still_counts() {
     assert_eq!((desk.counts().active, desk.counts().in_force), (1, None));
 }
 
+///
 #[test]
 fn pressure_behind_the_gate_queues_newcomers_first_and_then_refuses_them() {
     let mut desk = Desk::new(Limits::of(2, 1));
@@ -238,6 +252,7 @@ fn pressure_behind_the_gate_queues_newcomers_first_and_then_refuses_them() {
     assert_eq!(desk.fresh(3, 3, 1), no(Overload::UpstreamPressure));
 }
 
+/// C-022, C-031, C-032, C-033.
 #[test]
 fn replace_ends_the_waiting_older_one_and_never_what_runs() {
     let mut desk = Desk::new(Limits { overflow: Overflow::Replace, ..Limits::of(1, 1) });
@@ -257,6 +272,7 @@ fn replace_ends_the_waiting_older_one_and_never_what_runs() {
     assert_eq!(desk.told(), [Told::Granted(3)]);
 }
 
+/// C-022, C-028, C-029, X-05.
 #[test]
 fn shed_drops_only_what_is_superseded_and_only_when_full() {
     let mut desk = Desk::new(Limits { overflow: Overflow::Shed, ..Limits::of(1, 2) });
@@ -271,6 +287,7 @@ fn shed_drops_only_what_is_superseded_and_only_when_full() {
     assert_eq!(desk.offer(4, offer(5, 4, 1_000)), no(Overload::QueueFull));
 }
 
+/// C-017, C-041, X-08.
 #[test]
 fn a_retry_keeps_the_birth_and_the_deadline_of_what_it_tries_again() {
     let mut desk = Desk::new(Limits { max_wait_ms: 100, ..Limits::of(1, 0) });
@@ -281,6 +298,7 @@ fn a_retry_keeps_the_birth_and_the_deadline_of_what_it_tries_again() {
     assert_eq!(desk.gate.ledger().total().retries, 1);
 }
 
+///
 #[test]
 fn a_wait_that_was_spoken_of_puts_the_deadline_off_once() {
     let mut desk = Desk::new(Limits { max_wait_ms: 500, ..Limits::of(1, 2) });
@@ -292,6 +310,7 @@ fn a_wait_that_was_spoken_of_puts_the_deadline_off_once() {
     assert_eq!(desk.expire(501), [Told::Ended(2, Terminal::Expired)]);
 }
 
+///
 #[test]
 fn tombstones_are_bounded_by_count_and_age_and_then_the_name_is_free() {
     let tombstones = Tombstones { count: 2, age_ms: 100 };
@@ -309,6 +328,7 @@ fn tombstones_are_bounded_by_count_and_age_and_then_the_name_is_free() {
     assert_eq!(desk.fresh(101, 3, 1), Said::Admitted);
 }
 
+///
 #[test]
 fn ten_thousand_refusals_leave_nothing_behind() {
     let mut desk = Desk::new(Limits::of(1, 0));
@@ -321,6 +341,7 @@ fn ten_thousand_refusals_leave_nothing_behind() {
     assert_eq!(desk.gate.inventory().len(), 1);
 }
 
+/// B-068, C-025.
 #[test]
 fn retry_after_says_what_b_068_says() {
     let mut desk = Desk::new(Limits { max_wait_ms: 60_000, ..Limits::of(1, 1) });

@@ -10,6 +10,7 @@ fn no(overload: Overload) -> Said {
     Said::No(RefusalReason::Overloaded(overload))
 }
 
+/// B-060, B-061, B-063, B-065.
 #[test]
 fn hard_cap_runs_and_queues_what_b_061_says() {
     let table = [(8, 16, 25, 2, 4), (10, 0, 30, 3, 0), (3, 1, 10, 1, 1), (16, 32, 25, 4, 8)];
@@ -25,6 +26,7 @@ fn hard_cap_runs_and_queues_what_b_061_says() {
     }
 }
 
+/// B-064, C-047.
 #[test]
 fn a_tenant_at_its_share_holds_nobody_up() {
     let fairness = Fairness::HardCap { tenant_share_pct: 50 };
@@ -60,6 +62,7 @@ fn a_small_newcomer_never_passes_its_own_tenants_large_waiter() {
     assert_eq!(desk.told(), [Told::Granted(2), Told::Granted(3)]);
 }
 
+/// B-066, B-067.
 #[test]
 fn the_65th_tenant_shares_the_last_place_and_is_counted() {
     let fairness = Fairness::HardCap { tenant_share_pct: 1 };
@@ -75,6 +78,7 @@ fn the_65th_tenant_shares_the_last_place_and_is_counted() {
     assert_eq!(desk.of_tenant(1, 67, 66), Said::Admitted);
 }
 
+/// A-132, C-034, C-035, X-06.
 #[test]
 fn fair_gives_the_next_unit_to_the_tenant_that_has_had_least() {
     let mut desk = Desk::new(Limits { fairness: Fairness::Fair, ..Limits::of(2, 16) });
@@ -92,6 +96,7 @@ fn fair_gives_the_next_unit_to_the_tenant_that_has_had_least() {
     assert_eq!(desk.told(), [Told::Granted(3)], "no unit idles while anybody waits");
 }
 
+/// C-027, C-034.
 #[test]
 fn fair_keeps_the_last_quarter_of_the_queue_for_tenants_of_which_nobody_waits() {
     let mut desk = Desk::new(Limits { fairness: Fairness::Fair, ..Limits::of(1, 8) });
@@ -105,6 +110,7 @@ fn of_class(id: u64, class: u16, born_ms: u64) -> Offer {
     Offer { class: ClassId(class), ..offer(id, born_ms, 5_000) }
 }
 
+/// A-136, C-011.
 #[test]
 fn a_class_keeps_its_reserved_units_for_itself() {
     let classes = vec![ClassRule { class: ClassId(1), reserved: 1, rank: 0 }];
@@ -122,6 +128,7 @@ fn a_class_keeps_its_reserved_units_for_itself() {
 }
 
 /// Depth stays flat while every newer offer of the better class goes first (C-016, C-018, C-051).
+/// A-179, C-036.
 #[test]
 fn a_starved_class_is_visible_by_its_age_and_aging_ends_it() {
     let classes = vec![

@@ -34,6 +34,7 @@ fn assert_refusal(
 
 /// A burst above slots and queue: two are let in, two wait, two are turned away; then each waiter
 /// that there is room for gets in, in its order.
+/// B-006, B-033, B-034.
 #[tokio::test]
 async fn a_burst_is_let_in_parked_or_turned_away() {
     let rig = Rig::start(&["limits.call.slots=2", "limits.call.queue=2"]).await;
@@ -97,6 +98,7 @@ async fn a_wait_that_runs_out_is_a_timeout() {
 }
 
 /// A client that leaves while it is parked frees its place at once.
+/// B-009, A-116.
 #[tokio::test]
 async fn a_parked_client_that_leaves_frees_its_place() {
     let limits = ["limits.call.slots=1", "limits.call.queue=1", "limits.call.max_wait_ms=60000"];
@@ -124,6 +126,7 @@ async fn a_parked_client_that_leaves_frees_its_place() {
 }
 
 /// Clients that come and go while slots change hands leave every unit where it was.
+/// A-148, B-036.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_when_waiters_and_grants_cross() {
     let limits = ["limits.call.slots=2", "limits.call.queue=8", "limits.call.max_wait_ms=60000"];

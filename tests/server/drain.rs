@@ -44,6 +44,7 @@ async fn a_drain_outlives_the_loading() {
 
 /// New calls are refused, waiters end, accepted calls keep all their stages; then everything as
 /// before.
+/// A-121, B-082.
 #[tokio::test]
 async fn a_drain_ends_waits_and_lets_accepted_calls_go_on() {
     let limits = ["limits.call.slots=1", "limits.call.queue=2", "limits.call.max_wait_ms=60000"];
