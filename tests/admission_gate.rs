@@ -1,5 +1,7 @@
 //! The gate through its public words: the reference's fixtures, its rules one by one, fairness.
 
+#[path = "admission_gate/claims.rs"]
+mod claims;
 #[path = "admission_gate/desk.rs"]
 mod desk;
 #[path = "admission_gate/oracle.rs"]

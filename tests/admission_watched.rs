@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use floorkeeper::admission::gate::{Place, Pressure};
+use floorkeeper::admission::gate::Pressure;
 use floorkeeper::admission::limits::{
     ClassRule, CloseMode, Fairness, Limits, Mode, Overflow, Slots,
 };
@@ -459,44 +459,4 @@ fn a_second_trial_goes_back_to_the_last_limits_that_proved_themselves() {
     desk.gate.expire(at(4), &mut desk.wakes);
     assert!(matches!(desk.gate.verdict(), Some(Verdict::Undone(_))));
     assert_eq!(desk.gate.limits(), &Limits::of(8, 0));
-}
-
-///
-#[test]
-fn a_claim_never_waits_and_lapses_by_itself_until_it_is_confirmed() {
-    let mut desk = Desk::new(Limits::of(1, 4));
-    desk.register();
-    let wakes = &mut Vec::new();
-    let Answer::Admitted(lease) = desk.gate.claim(at(0), offer(1, 0, 0, 100), wakes) else {
-        panic!("a unit is free")
-    };
-    let second = desk.gate.claim(at(0), offer(2, 0, 0, 100), wakes);
-    let no_queue = RefusalReason::Overloaded(Overload::NoQueue);
-    assert!(matches!(second, Answer::Refused(refusal) if refusal.reason == no_queue));
-    assert_eq!(desk.offer(0, offer(3, 1, 0, 1_000)), "queued");
-    desk.gate.expire(at(100), wakes);
-    assert_eq!(desk.gate.counts(at(100)).provisional, 1);
-    desk.gate.expire(at(101), wakes);
-    let told: Vec<Told> = wakes.iter().map(Told::from).collect();
-    let granted = Told::Granted(OfferId(3));
-    assert_eq!(told, [Told::Ended(OfferId(1), Terminal::Expired), granted]);
-    assert!(!desk.gate.confirm(at(102), &lease, wakes));
-    assert_eq!(desk.gate.settle(at(103), lease, DONE, wakes), Settled::AlreadyReleased);
-    desk.gate.audit().unwrap();
-}
-
-#[test]
-fn a_confirmed_claim_is_a_lease_like_any_other() {
-    let mut desk = Desk::new(Limits::of(1, 4));
-    desk.register();
-    let wakes = &mut Vec::new();
-    let Answer::Admitted(lease) = desk.gate.claim(at(0), offer(1, 0, 0, 100), wakes) else {
-        panic!("a unit is free")
-    };
-    assert!(desk.gate.confirm(at(100), &lease, wakes));
-    desk.gate.expire(at(10_000), wakes);
-    assert_eq!(desk.gate.inventory()[0].place, Place::Active);
-    let settled = desk.gate.settle(at(10_001), lease, DONE, wakes);
-    assert_eq!(settled, Settled::Released(Terminal::Completed));
-    desk.gate.audit().unwrap();
 }

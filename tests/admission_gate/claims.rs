@@ -1,0 +1,61 @@
+//! Provisional claims: a later stage's unit, held before the work that needs it begins.
+
+use floorkeeper::admission::limits::Limits;
+use floorkeeper::admission::log::Told;
+use floorkeeper::admission::*;
+use floorkeeper::evidence::Evidence;
+use floorkeeper::id::*;
+
+use crate::desk::{at, offer};
+
+const DONE: Release = Release::Completed(Evidence::Completed);
+
+/// One unit, four places to wait; owners 1 and 2 are in generation 1.
+fn gate() -> Gate {
+    let mut gate = Gate::new(Stage::Synthesis, Limits::of(1, 4));
+    for owner in 1..=2 {
+        let (owner, generation) = (OwnerId(owner), Generation(1));
+        let rotated = gate.rotate(at(0), owner, generation, Cancelled::BargeIn, &mut Vec::new());
+        rotated.expect("the owner is new");
+    }
+    gate
+}
+
+///
+#[test]
+fn a_claim_never_waits_and_lapses_by_itself_until_it_is_confirmed() {
+    let mut gate = gate();
+    let wakes = &mut Vec::new();
+    let Answer::Admitted(lease) = gate.claim(at(0), offer(1, 0, 100), wakes) else {
+        panic!("a unit is free")
+    };
+    let second = gate.claim(at(0), offer(2, 0, 100), wakes);
+    let no_queue = RefusalReason::Overloaded(Overload::NoQueue);
+    assert!(matches!(second, Answer::Refused(refusal) if refusal.reason == no_queue));
+    let third = Offer { owner: OwnerId(2), ..offer(3, 0, 1_000) };
+    assert!(matches!(gate.offer(at(0), third, wakes), Answer::Queued(_)));
+    gate.expire(at(100), wakes);
+    assert_eq!(gate.counts(at(100)).provisional, 1);
+    gate.expire(at(101), wakes);
+    let told: Vec<Told> = wakes.iter().map(Told::from).collect();
+    let granted = Told::Granted(OfferId(3));
+    assert_eq!(told, [Told::Ended(OfferId(1), Terminal::Expired), granted]);
+    assert!(!gate.confirm(at(102), &lease, wakes));
+    assert_eq!(gate.settle(at(103), lease, DONE, wakes), Settled::AlreadyReleased);
+    gate.audit().unwrap();
+}
+
+#[test]
+fn a_confirmed_claim_is_a_lease_like_any_other() {
+    let mut gate = gate();
+    let wakes = &mut Vec::new();
+    let Answer::Admitted(lease) = gate.claim(at(0), offer(1, 0, 100), wakes) else {
+        panic!("a unit is free")
+    };
+    assert!(gate.confirm(at(100), &lease, wakes));
+    gate.expire(at(10_000), wakes);
+    assert_eq!(gate.inventory()[0].place, Place::Active);
+    let settled = gate.settle(at(10_001), lease, DONE, wakes);
+    assert_eq!(settled, Settled::Released(Terminal::Completed));
+    gate.audit().unwrap();
+}
