@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
+use super::report::{self, Shown};
 use crate::config::Script as FallbackScript;
 use crate::sim::script::Script;
 use crate::sim::world::{self, Outcome};
@@ -20,6 +21,9 @@ pub struct FixtureArgs {
     /// Write the golden traces anew.
     #[arg(long)]
     bless: bool,
+    /// Draw every call as a picture on one page.
+    #[arg(long, value_name = "OUT.html")]
+    report: Option<PathBuf>,
     /// Print each trace.
     #[arg(long)]
     trace: bool,
@@ -43,6 +47,7 @@ pub struct Ran {
 pub fn run(args: &FixtureArgs) -> ExitCode {
     let mut failed = 0;
     let mut results = Vec::new();
+    let mut drawn = Vec::new();
     let paths = match find(&args.paths) {
         Ok(paths) => paths,
         Err(problem) => {
@@ -65,13 +70,18 @@ pub fn run(args: &FixtureArgs) -> ExitCode {
                 "fixture": path, "about": ran.about, "passed": good,
                 "problems": ran.outcome.problems,
             }));
-            continue;
+        } else {
+            tell(&ran, args.trace);
         }
-        println!("{} {}: {}", if good { "ok  " } else { "FAIL" }, path.display(), ran.about);
-        ran.outcome.problems.iter().for_each(|problem| println!("     {problem}"));
-        if args.trace {
-            print!("{}", ran.outcome.trace);
+        if args.report.is_some() {
+            drawn.push(ran);
         }
+    }
+    if let Some(report) = &args.report
+        && let Err(problem) = write_report(report, &drawn)
+    {
+        eprintln!("floorkeeper: {}: {problem}", report.display());
+        return ExitCode::from(2);
     }
     if args.json {
         println!("{}", json!({"fixtures": results, "failed": failed}));
@@ -79,6 +89,30 @@ pub fn run(args: &FixtureArgs) -> ExitCode {
         println!("{} passed, {failed} failed", paths.len() - failed);
     }
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn tell(ran: &Ran, trace: bool) {
+    let verdict = if ran.outcome.problems.is_empty() { "ok  " } else { "FAIL" };
+    println!("{verdict} {}: {}", ran.path.display(), ran.about);
+    ran.outcome.problems.iter().for_each(|problem| println!("     {problem}"));
+    if trace {
+        print!("{}", ran.outcome.trace);
+    }
+}
+
+fn write_report(report: &Path, drawn: &[Ran]) -> std::io::Result<()> {
+    let names: Vec<String> = drawn.iter().map(|ran| ran.path.display().to_string()).collect();
+    let calls: Vec<Shown<'_>> = drawn
+        .iter()
+        .zip(&names)
+        .map(|(ran, name)| Shown {
+            name,
+            about: &ran.about,
+            trace: &ran.outcome.trace,
+            problems: &ran.outcome.problems,
+        })
+        .collect();
+    std::fs::write(report, report::page(&calls))
 }
 
 /// Runs one fixture and compares its trace with the golden one beside it.

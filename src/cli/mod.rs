@@ -12,6 +12,7 @@ pub mod load;
 pub mod models;
 pub mod prompts;
 pub mod replay;
+pub mod report;
 pub mod serve;
 pub mod storm;
 pub mod wav;
