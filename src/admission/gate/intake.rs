@@ -3,7 +3,7 @@
 use super::super::lanes::TENANTS_MAX;
 use super::super::ledger::{Payer, Standing};
 use super::super::limits::{Fairness, Intake, Mode, Overflow, Slots, share_of};
-use super::super::records::{Link, NIL, Record, State};
+use super::super::records::{Link, Record, State};
 use super::super::{
     Answer, Lease, Offer, OfferId, Overload, Refusal, RefusalReason, ShedRule, Terminal, Ticket,
     Wake, mutant,
@@ -73,9 +73,10 @@ impl Gate {
         if mutant::is("generation_after_expiry") && now > offer.deadline {
             return self.refuse(payer, &offer, Expired);
         }
-        if let Err(reason) = self.ownership(&offer) {
-            return self.refuse(payer, &offer, reason);
-        }
+        let owner_at = match self.ownership(&offer) {
+            Ok(owner_at) => owner_at,
+            Err(reason) => return self.refuse(payer, &offer, reason),
+        };
         if self.limits.intake == Intake::AtOnce {
             self.catch_up(now, wakes);
         }
@@ -89,9 +90,9 @@ impl Gate {
             Mode::Enforce => self.verdict(now, &offer, queue),
         };
         match verdict {
-            Verdict::Admit => Answer::Admitted(self.admit(now, &offer)),
+            Verdict::Admit => Answer::Admitted(self.admit(now, &offer, owner_at)),
             Verdict::Queue(displaced) => {
-                Answer::Queued(self.enqueue(now, &offer, displaced, wakes))
+                Answer::Queued(self.enqueue(now, &offer, owner_at, displaced, wakes))
             }
             Verdict::Refuse(reason) => self.refuse(payer, &offer, reason),
         }
@@ -122,18 +123,19 @@ impl Gate {
         self.tombstones.find(offer).map(|ended| (ended.born, ended.deadline))
     }
 
-    fn ownership(&self, offer: &Offer) -> Result<(), RefusalReason> {
+    /// Where the owner is kept, whose current generation this offer is of.
+    fn ownership(&self, offer: &Offer) -> Result<u32, RefusalReason> {
         if self.ids.contains_key(&offer.id.0) {
             return Err(Duplicate);
         }
-        let owner = self.owners.find(offer.owner).ok_or(Stale)?;
-        let owner = &self.owners[owner];
+        let owner_at = self.owners.find(offer.owner).ok_or(Stale)?;
+        let owner = &self.owners[owner_at];
         if owner.generation != offer.generation {
             return Err(Stale);
         }
         match owner.watermark {
             Some(watermark) if offer.born < watermark => Err(OutOfOrder),
-            Some(_) | None => Ok(()),
+            Some(_) | None => Ok(owner_at),
         }
     }
 
@@ -303,8 +305,8 @@ impl Gate {
         Refusal { stage: self.stage, reason, retry_after_s }
     }
 
-    fn admit(&mut self, now: Timestamp, offer: &Offer) -> Lease {
-        let at = self.keep(now, offer, State::Active);
+    fn admit(&mut self, now: Timestamp, offer: &Offer, owner_at: u32) -> Lease {
+        let at = self.keep(now, offer, owner_at, State::Active);
         self.ledger.shift(self.payer_at(at), Standing::Offered, Standing::Active);
         self.start(now, at);
         Lease { stage: self.stage, offer: offer.id, slot: self.slab.key(at) }
@@ -314,6 +316,7 @@ impl Gate {
         &mut self,
         now: Timestamp,
         offer: &Offer,
+        owner_at: u32,
         displaced: Vec<u32>,
         wakes: &mut Vec<Wake>,
     ) -> Ticket {
@@ -324,7 +327,7 @@ impl Gate {
             };
             self.end_waiting(now, at, terminal, Some(wakes));
         }
-        let at = self.keep(now, offer, State::Queued);
+        let at = self.keep(now, offer, owner_at, State::Queued);
         self.ledger.shift(self.payer_at(at), Standing::Offered, Standing::Queued);
         self.slab[at].deadline = self.waits_until(offer);
         self.lanes.push(&mut self.slab, at);
@@ -343,9 +346,8 @@ impl Gate {
     }
 
     /// Retains the offer: from here on it has an identity, an owner and an end to come.
-    fn keep(&mut self, now: Timestamp, offer: &Offer, state: State) -> u32 {
+    fn keep(&mut self, now: Timestamp, offer: &Offer, owner_at: u32, state: State) -> u32 {
         self.arrivals += 1;
-        let owner_at = self.owners.find(offer.owner).unwrap_or(NIL);
         let mut record = Record {
             epoch: 0,
             free: false,
@@ -375,11 +377,9 @@ impl Gate {
         }
         let at = self.slab.keep(record);
         self.ids.insert(offer.id.0, at);
-        if owner_at != NIL {
-            let owner = &mut self.owners[owner_at];
-            owner.watermark = owner.watermark.max(Some(offer.born));
-            owner.live.push(&mut self.slab, at, |record| &mut record.owned);
-        }
+        let owner = &mut self.owners[owner_at];
+        owner.watermark = owner.watermark.max(Some(offer.born));
+        owner.live.push(&mut self.slab, at, |record| &mut record.owned);
         at
     }
 
