@@ -13,8 +13,8 @@ use super::clock::Clock;
 use crate::admission::gate::Gate;
 use crate::admission::limits::{CloseMode, Limits};
 use crate::admission::{
-    Admit, Answer, Cancelled, Closed, Lease, Offer, OfferId, Overload, OwnerId, RefusalReason,
-    Release, Settled, Ticket, Wake,
+    Admit, Answer, Cancelled, Claimed, Closed, Lease, Offer, OfferId, Overload, OwnerId,
+    RefusalReason, Release, Settled, Ticket, Wake,
 };
 use crate::evidence::Evidence;
 use crate::id::{Generation, Stage};
@@ -149,7 +149,7 @@ impl Gates {
         for stage in self.shared.cells.keys() {
             self.change(*stage, |cell, wakes| {
                 let forgotten = cell.gate.forget(now, owner, wakes);
-                cell.drop_waits_of(owner, forgotten.withdrawn);
+                cell.drop_waits_of(owner, forgotten.withdrawn + forgotten.unknown);
             });
         }
     }
@@ -265,6 +265,35 @@ impl Admit for OwnerGates {
             let reason = RefusalReason::Closed(Closed::NoCapacity);
             Answer::Refused(crate::admission::Refusal { stage, reason, retry_after_s: None })
         })
+    }
+
+    fn claim(&mut self, now: Timestamp, stage: Stage, offer: Offer) -> Claimed {
+        let (id, owner) = (offer.id, offer.owner);
+        // Whoever cannot be told that a claim has lapsed makes none.
+        let Ok(slot) = self.control.clone().try_reserve_owned() else { return Claimed::MayWait };
+        let claimed = self.gates.change(stage, |cell, wakes| {
+            let answer = cell.gate.claim(now, offer, wakes);
+            if let Answer::Admitted(_) = answer {
+                cell.reserved.insert(id, (owner, slot));
+            }
+            Claimed::of(answer, cell.gate.limits().queue)
+        });
+        if let Some(Claimed::Held(_)) = claimed {
+            self.gates.shared.queued.notify_one();
+        }
+        claimed.unwrap_or_else(|| {
+            let reason = RefusalReason::Closed(Closed::NoCapacity);
+            Claimed::Refused(crate::admission::Refusal { stage, reason, retry_after_s: None })
+        })
+    }
+
+    fn confirm(&mut self, now: Timestamp, lease: &Lease) -> bool {
+        let firm = self.gates.change(lease.stage, |cell, wakes| {
+            // The owner hears it from here, whichever it is.
+            cell.reserved.remove(&lease.offer);
+            cell.gate.confirm(now, lease, wakes)
+        });
+        firm.unwrap_or(false)
     }
 
     fn withdraw(&mut self, now: Timestamp, ticket: Ticket, why: Cancelled) {

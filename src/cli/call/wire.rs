@@ -105,7 +105,8 @@ impl Admission {
     /// Whether the gate said no.
     pub(crate) fn is_refusal(&self) -> bool {
         let refusals = ["overloaded", "expired", "stale", "out_of_order", "closed", "duplicate"];
-        refusals.contains(&self.disposition.as_str())
+        // A claim that lapsed before its first phrase was refused nothing.
+        refusals.contains(&self.disposition.as_str()) && self.reason != "claim"
     }
 
     /// Gate, disposition and reason as the design writes them: `model overloaded{no_queue}`.
