@@ -48,7 +48,7 @@ const ENDINGS: [(&str, &str, usize, usize); 11] = [
     ("the model stalls", "[llm]\nstall_after_ms = 0\nreply = \"There was a king.\"", 1, 1),
     (
         "only a call, then words",
-        "[tool.book]\nprovider = \"scripted\"\n[llm]\nreply = [\"\", \"It is done.\"]\n\
+        "[tool.book]\nprovider = \"scripted\"\n[llm]\nreply = [\"It is done.\", \"All right.\"]\n\
          tool = [{ name = \"book\", arguments = {} }, \"none\"]",
         2,
         1,

@@ -83,8 +83,14 @@ impl Call {
 
     /// The first phrase is there: the claimed unit, unless the claim has lapsed.
     pub(super) fn confirm_claim(&mut self, now: Timestamp, admit: &mut dyn Admit) -> Option<Lease> {
-        let lease = self.floor.answer()?.voice.take_claim()?;
-        admit.confirm(now, &lease).then_some(lease)
+        let answer = self.floor.answer()?;
+        let turn = answer.turn.id;
+        let lease = answer.voice.take_claim()?;
+        if !admit.confirm(now, &lease) {
+            return None;
+        }
+        self.note(Stage::Synthesis, "admitted", "", Some(turn));
+        Some(lease)
     }
 
     /// Nothing will be spoken on the claim: it goes back.
