@@ -2,11 +2,21 @@
 //! the claim is used, given back unused, or lapses.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use floorkeeper::admission::{
+    Admit, Cancelled, Claimed, Lease, Limits, Offer, OwnerId, Release, Settled, Terminal, Wake,
+};
 use floorkeeper::config::Script as Prompts;
+use floorkeeper::evidence::Evidence;
+use floorkeeper::id::{ClassId, Generation, Stage, TenantId};
+use floorkeeper::runtime::clock::Clock;
+use floorkeeper::runtime::gates::{Gates, OwnerGates};
 use floorkeeper::sim::facts::Fact;
 use floorkeeper::sim::script::Script;
 use floorkeeper::sim::world;
+use floorkeeper::time::ms;
+use tokio::sync::mpsc;
 
 /// One unit, so that a claim that stays would be in the way of the next turn.
 const START: &str = "
@@ -169,4 +179,64 @@ fn a_024_a_round_behind_one_that_sounds_claims_when_that_has_ended() {
     ];
     assert_eq!(names, expected);
     assert_eq!(count(&facts, "turn.answered(1)"), 1);
+}
+
+/// One unit, as the calls of a running server see it, and what it tells one of them.
+fn real_gates() -> (Gates, OwnerGates, mpsc::Sender<Wake>, mpsc::Receiver<Wake>) {
+    let gates = Gates::new(Clock::start(), [(Stage::Synthesis, Limits::default())]);
+    let (control, told) = mpsc::channel(4);
+    let mut owner = gates.for_owner(control.clone());
+    owner.rotate(gates.now(), OWNER, Generation(0), Cancelled::Superseded);
+    (gates, owner, control, told)
+}
+
+const OWNER: OwnerId = OwnerId(1);
+
+fn claim(gates: &Gates, owner: &mut OwnerGates, wait: Duration) -> Lease {
+    let now = gates.now();
+    let offer = Offer {
+        id: owner.name_offer(),
+        owner: OWNER,
+        generation: Generation(0),
+        born: now,
+        deadline: now + wait,
+        tenant: TenantId(0),
+        class: ClassId(0),
+        cost: 1,
+        bytes: 0,
+        retry_of: None,
+        supersedes: None,
+    };
+    match owner.claim(now, Stage::Synthesis, offer) {
+        Claimed::Held(lease) => lease,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_024_a_lapse_is_told_and_frees_the_unit() {
+    let (gates, mut owner, control, mut told) = real_gates();
+    let time = tokio::spawn(gates.clone().keep_time());
+    let lease = claim(&gates, &mut owner, ms(1));
+    let Some(Wake::Ended { offer, terminal, .. }) = told.recv().await else { panic!("no end") };
+    assert_eq!((offer, terminal), (lease.offer, Terminal::Expired));
+    assert!(!owner.confirm(gates.now(), &lease));
+    let next = claim(&gates, &mut owner, ms(60_000));
+    assert!(owner.confirm(gates.now(), &next));
+    let release = Release::Completed(Evidence::NeverStarted);
+    let settled = owner.settle(gates.now(), next, release);
+    assert_eq!(settled, Settled::Released(Terminal::Completed));
+    assert_eq!(control.capacity(), control.max_capacity(), "no place to be told stays taken");
+    time.abort();
+}
+
+#[tokio::test]
+async fn a_024_a_claim_of_a_call_that_is_gone_stays_in_the_books() {
+    let (gates, mut owner, control, _told) = real_gates();
+    let _claim = claim(&gates, &mut owner, ms(60_000));
+    gates.forget(OWNER);
+    assert_eq!(control.capacity(), control.max_capacity(), "no place to be told stays taken");
+    let balances =
+        gates.look(Stage::Synthesis, |gate| gate.ledger().balances() && gate.audit().is_ok());
+    assert_eq!(balances, Some(true));
 }
