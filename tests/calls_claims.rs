@@ -15,7 +15,7 @@ use floorkeeper::runtime::gates::{Gates, OwnerGates};
 use floorkeeper::sim::facts::Fact;
 use floorkeeper::sim::script::Script;
 use floorkeeper::sim::world;
-use floorkeeper::time::ms;
+use floorkeeper::time::{Timestamp, ms};
 use tokio::sync::mpsc;
 
 /// One unit, so that a claim that stays would be in the way of the next turn.
@@ -192,9 +192,8 @@ fn real_gates() -> (Gates, OwnerGates, mpsc::Sender<Wake>, mpsc::Receiver<Wake>)
 
 const OWNER: OwnerId = OwnerId(1);
 
-fn claim(gates: &Gates, owner: &mut OwnerGates, wait: Duration) -> Lease {
-    let now = gates.now();
-    let offer = Offer {
+fn offer(owner: &mut OwnerGates, now: Timestamp, wait: Duration) -> Offer {
+    Offer {
         id: owner.name_offer(),
         owner: OWNER,
         generation: Generation(0),
@@ -206,7 +205,12 @@ fn claim(gates: &Gates, owner: &mut OwnerGates, wait: Duration) -> Lease {
         bytes: 0,
         retry_of: None,
         supersedes: None,
-    };
+    }
+}
+
+fn claim(gates: &Gates, owner: &mut OwnerGates, wait: Duration) -> Lease {
+    let now = gates.now();
+    let offer = offer(owner, now, wait);
     match owner.claim(now, Stage::Synthesis, offer) {
         Claimed::Held(lease) => lease,
         other => panic!("{other:?}"),
@@ -228,6 +232,22 @@ async fn a_024_a_lapse_is_told_and_frees_the_unit() {
     assert_eq!(settled, Settled::Released(Terminal::Completed));
     assert_eq!(control.capacity(), control.max_capacity(), "no place to be told stays taken");
     time.abort();
+}
+
+/// Where the first phrase may wait, no turn is refused and none is counted as refused.
+#[tokio::test]
+async fn a_024_a_claim_that_may_wait_instead_is_no_refusal() {
+    let (gates, mut owner, _control, _told) = real_gates();
+    gates.set_limits(Stage::Synthesis, Limits { queue: 1, ..Limits::default() });
+    let held = claim(&gates, &mut owner, ms(60_000));
+    let now = gates.now();
+    let offer = offer(&mut owner, now, ms(60_000));
+    let second = owner.claim(now, Stage::Synthesis, offer);
+    assert!(matches!(second, Claimed::MayWait), "{second:?}");
+    let refused = gates.look(Stage::Synthesis, |gate| gate.ledger().total().refused_total());
+    assert_eq!(refused, Some(0));
+    assert!(owner.confirm(gates.now(), &held));
+    let _ = owner.settle(gates.now(), held, Release::Completed(Evidence::NeverStarted));
 }
 
 #[tokio::test]

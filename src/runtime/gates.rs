@@ -272,6 +272,9 @@ impl Admit for OwnerGates {
         // Whoever cannot be told that a claim has lapsed makes none.
         let Ok(slot) = self.control.clone().try_reserve_owned() else { return Claimed::MayWait };
         let claimed = self.gates.change(stage, |cell, wakes| {
+            if cell.gate.may_wait_instead(now, &offer) {
+                return Claimed::MayWait;
+            }
             let answer = cell.gate.claim(now, offer, wakes);
             if let Answer::Admitted(_) = answer {
                 cell.reserved.insert(id, (owner, slot));
