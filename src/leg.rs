@@ -469,7 +469,7 @@ pub struct AdmissionNote {
     pub gate: String,
     /// `admitted`, `queued`, `overloaded`, `expired`, …
     pub disposition: &'static str,
-    /// The finer reason (`no_queue`, `draining`, …); empty when there is none.
+    /// The finer reason (`no_queue`, `draining`, `claim`, …); empty when there is none.
     pub reason: &'static str,
     /// The turn it was for.
     pub turn: Option<TurnId>,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use floorkeeper::admission::{
-    Admit, Answer, Cancelled, Closed, Gate, Lease, Offer, OfferId, OwnerId, Refusal, RefusalReason,
-    Release, Settled, Terminal, Ticket, Wake,
+    Admit, Answer, Cancelled, Claimed, Closed, Gate, Lease, Offer, OfferId, OwnerId, Refusal,
+    RefusalReason, Release, Settled, Terminal, Ticket, Wake,
 };
 use floorkeeper::call::{Action, Call, Event, Identity, trace};
 use floorkeeper::config::{Abilities, Config, Script};
@@ -41,6 +41,23 @@ impl Admit for Gates {
                 Answer::Refused(Refusal { stage, reason, retry_after_s: None })
             }
         }
+    }
+    fn claim(&mut self, now: Timestamp, stage: Stage, offer: Offer) -> Claimed {
+        match self.gates.get_mut(&stage) {
+            Some(gate) if gate.may_wait_instead(now, &offer) => Claimed::MayWait,
+            Some(gate) => {
+                let answer = gate.claim(now, offer, &mut self.wakes);
+                Claimed::of(answer, gate.limits().queue)
+            }
+            None => {
+                let reason = RefusalReason::Closed(Closed::NoCapacity);
+                Claimed::Refused(Refusal { stage, reason, retry_after_s: None })
+            }
+        }
+    }
+    fn confirm(&mut self, now: Timestamp, lease: &Lease) -> bool {
+        let wakes = &mut self.wakes;
+        self.gates.get_mut(&lease.stage).is_some_and(|gate| gate.confirm(now, lease, wakes))
     }
     fn withdraw(&mut self, now: Timestamp, ticket: Ticket, why: Cancelled) {
         if let Some(gate) = self.gates.get_mut(&ticket.stage) {

@@ -60,6 +60,7 @@ fn another(config: &Config, key: &str) -> String {
         ("agent.default.tools", "[\"book\"]"),
         ("agent.default.language", "de"),
         ("agent.default.limits.max_tokens", "100"),
+        ("admission.upstream_pressure", "full"),
     ];
     if let Some((_, word)) = words.iter().find(|(known, _)| *known == key) {
         return (*word).to_owned();
@@ -68,7 +69,7 @@ fn another(config: &Config, key: &str) -> String {
         "mode" => return "observe".to_owned(),
         "overflow" => return "shed".to_owned(),
         "fairness" => return "fair".to_owned(),
-        "queue_bytes" | "message_max" => return "1MiB".to_owned(),
+        "queue_bytes" | "message_max" | "log_file_max" => return "1MiB".to_owned(),
         _ => {}
     }
     match &config.origins.get(key).expect("a key").value {

@@ -47,7 +47,8 @@ export class Timeline {
   }
 
   /** Takes a `floorkeeper.admission` event; true when it says that work was refused. */
-  stage({ gate, disposition, turn }) {
+  stage({ gate, disposition, reason, turn }) {
+    if (reason === "claim") return false; // held for words yet to come: neither waiting nor work
     const lane = stageOf(gate);
     const word = String(disposition).split(/[{:( ]/)[0];
     const open = this.openSpan(gate, turn ?? null, word === "admitted");

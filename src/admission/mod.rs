@@ -85,6 +85,35 @@ pub enum Answer {
     Refused(Refusal),
 }
 
+/// A gate's immediate answer to a claim ([`Admit::claim`]).
+#[derive(Debug)]
+#[must_use]
+pub enum Claimed {
+    /// The unit is held until the offer's deadline; confirm it when work begins.
+    Held(Lease),
+    /// No unit is free now, but an ordinary offer may wait for one.
+    MayWait,
+    /// No; an ordinary offer would be refused as well.
+    Refused(Refusal),
+}
+
+impl Claimed {
+    /// A gate's answer to a claim, where an ordinary offer finds a queue of this length.
+    pub fn of(answer: Answer, queue: u32) -> Claimed {
+        match answer {
+            Answer::Admitted(lease) => Claimed::Held(lease),
+            Answer::Refused(Refusal { reason: RefusalReason::Overloaded(_), .. }) if queue > 0 => {
+                Claimed::MayWait
+            }
+            Answer::Refused(refusal) => Claimed::Refused(refusal),
+            Answer::Queued(ticket) => {
+                debug_assert!(false, "a claim waits at {}", ticket.stage);
+                Claimed::MayWait
+            }
+        }
+    }
+}
+
 /// A reservation of capacity. Not `Clone`; settled exactly once.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a lease that is not settled becomes unknown and keeps its unit"]
@@ -273,6 +302,12 @@ pub trait Admit {
     fn name_offer(&mut self) -> OfferId;
     /// Offers work to a stage's gate and is answered at once.
     fn ask(&mut self, now: Timestamp, stage: Stage, offer: Offer) -> Answer;
+    /// Claims a unit for work that has not begun, without ever waiting. A claim lapses just
+    /// behind the offer's deadline, which comes as [`Wake::Ended`], unless it is confirmed before.
+    fn claim(&mut self, now: Timestamp, stage: Stage, offer: Offer) -> Claimed;
+    /// Work begins on a claim: from now on its lease is like any other. False when it has lapsed:
+    /// then there is nothing to settle.
+    fn confirm(&mut self, now: Timestamp, lease: &Lease) -> bool;
     /// Gives up waiting. A grant that crosses it is settled `never_started` by whoever receives it.
     fn withdraw(&mut self, now: Timestamp, ticket: Ticket, why: Cancelled);
     /// The caller was told that this waits, which satisfies the turn's budget: from now on only the

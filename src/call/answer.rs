@@ -29,10 +29,7 @@ impl Call {
     pub(super) fn ask_model(&mut self, now: Timestamp, admit: &mut dyn Admit) {
         let Some(turn) = self.floor.answer().map(|answer| answer.turn) else { return };
         let model = match self.offer(now, admit, Stage::Model, turn.born, Some(turn)) {
-            Verdict::Admitted(lease) => match self.think(now, lease) {
-                Some(run) => Model::Writing(run),
-                None => return,
-            },
+            Verdict::Admitted(lease) => return self.think(now, admit, lease),
             Verdict::Queued(ticket) => Model::Waiting(ticket),
             Verdict::Refused(refusal) => return self.give_up(now, admit, Cause::refused(refusal)),
         };
@@ -41,16 +38,21 @@ impl Call {
         }
     }
 
-    /// Starts the model for the present answer.
-    fn think(&mut self, now: Timestamp, lease: Lease) -> Option<RunId> {
+    /// Starts the model for the present answer, unless nothing can speak what it would write.
+    fn think(&mut self, now: Timestamp, admit: &mut dyn Admit, lease: Lease) {
+        if let Err(refusal) = self.claim_voice(now, admit) {
+            return self.not_started(now, admit, lease, Cause::refused(refusal));
+        }
         self.settle_heard(now);
-        let answer = self.floor.answer()?;
+        let Some(answer) = self.floor.answer() else { return };
         let (request, turn) = (answer.request.clone(), answer.turn.id);
         answer.progress = now;
         let request = Box::new(self.model_request(&request));
         let run = self.owe(Stage::Model, Some(lease), Some(turn));
         self.act(Action::Think { run, request });
-        Some(run)
+        if let Some(answer) = self.floor.answer() {
+            answer.model = Model::Writing(run);
+        }
     }
 
     /// What the model is asked: the session's settings, this answer's own, the history as heard.
@@ -83,7 +85,12 @@ impl Call {
         }
     }
 
-    pub(super) fn grant_model(&mut self, now: Timestamp, lease: Lease) -> Option<Lease> {
+    pub(super) fn grant_model(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        lease: Lease,
+    ) -> Option<Lease> {
         let offer = lease.offer;
         if let Some(side) = self.side_awaiting(offer) {
             self.grant_side(now, side, lease);
@@ -93,11 +100,7 @@ impl Call {
             return Some(lease);
         }
         self.wait_is_over(now);
-        if let Some(run) = self.think(now, lease)
-            && let Some(answer) = self.floor.answer()
-        {
-            answer.model = Model::Writing(run);
-        }
+        self.think(now, admit, lease);
         None
     }
 
@@ -130,6 +133,7 @@ impl Call {
     /// speaks.
     pub(super) fn give_up(&mut self, now: Timestamp, admit: &mut dyn Admit, cause: Cause) {
         self.orphan_tools();
+        self.drop_claim(now, admit);
         if self.has_work() {
             self.fence(now, admit, Cancelled::Superseded);
         }
@@ -201,7 +205,7 @@ impl Call {
         answer.phrases += 1;
         answer.playout.announce(index, &text);
         match &mut answer.voice {
-            Voice::Unasked => self.ask_voice(now, admit, vec![(index, text)]),
+            Voice::Unasked | Voice::Claimed(_) => self.ask_voice(now, admit, vec![(index, text)]),
             Voice::Waiting(_, waiting) | Voice::Closing(_, waiting) => waiting.push((index, text)),
             Voice::Open(run) => {
                 let run = *run;
@@ -211,9 +215,12 @@ impl Call {
         }
     }
 
-    /// Offers these phrases to the synthesiser's gate.
+    /// These phrases sound on the unit that was claimed for them, or are offered to the gate.
     fn ask_voice(&mut self, now: Timestamp, admit: &mut dyn Admit, phrases: Vec<(u32, String)>) {
         let Some(turn) = self.floor.answer().map(|answer| answer.turn) else { return };
+        if let Some(lease) = self.confirm_claim(now, admit) {
+            return self.start_voice(lease, turn.id, phrases);
+        }
         match self.offer(now, admit, Stage::Synthesis, turn.born, Some(turn)) {
             Verdict::Admitted(lease) => self.start_voice(lease, turn.id, phrases),
             Verdict::Queued(ticket) => {
@@ -293,6 +300,7 @@ impl Call {
             self.say(now, admit, text);
         }
         // A unit is not held while tools run.
+        self.drop_claim(now, admit);
         self.close_voice();
         if !self.start_tools(now, admit) {
             self.check_complete(now, admit);
@@ -321,7 +329,7 @@ impl Call {
         }
         let sounded = match answer.voice {
             Voice::Unasked | Voice::Broken(_) => true,
-            Voice::Waiting(..) | Voice::Open(_) | Voice::Closing(..) => false,
+            Voice::Claimed(_) | Voice::Waiting(..) | Voice::Open(_) | Voice::Closing(..) => false,
         };
         if !sounded {
             return;
@@ -426,7 +434,11 @@ impl Call {
         let Some(answer) = self.floor.answer() else { return };
         let later = match std::mem::replace(&mut answer.voice, Voice::Unasked) {
             Voice::Closing(_, later) => later,
-            Voice::Unasked | Voice::Waiting(..) | Voice::Open(_) | Voice::Broken(_) => Vec::new(),
+            Voice::Unasked
+            | Voice::Claimed(_)
+            | Voice::Waiting(..)
+            | Voice::Open(_)
+            | Voice::Broken(_) => Vec::new(),
         };
         // Words that were taken and never sounded were not said (B30).
         let first_later = later.first().map_or(u32::MAX, |(index, _)| *index);
@@ -441,6 +453,7 @@ impl Call {
                 answer.playout.fill_frame();
                 self.send_frames(now, admit);
                 self.check_complete(now, admit);
+                self.claim_next_round(now, admit);
             }
             None => self.ask_voice(now, admit, later),
         }

@@ -33,6 +33,7 @@ use crate::turn::history::History;
 use crate::turn::speech::SpeechTracker;
 
 mod answer;
+mod claim;
 mod ear;
 mod event;
 mod fallback;
@@ -56,7 +57,7 @@ use state::{Ear, Floor, Orphan, Owed, Settling, Side, Stray};
 
 /// Deliberately broken variants of the call's mechanisms, each caught by a fixture
 /// (`cargo test --features mutants --test calls_mutants`).
-pub const MUTANTS: [&str; 8] = [
+pub const MUTANTS: [&str; 10] = [
     "fence_only_before_synthesis",
     "history_from_generated_text",
     "tool_started_after_fence",
@@ -65,6 +66,8 @@ pub const MUTANTS: [&str; 8] = [
     "deadline_reset_by_retry",
     "release_on_cancel",
     "budget_ignored",
+    "model_before_claim",
+    "claim_kept",
 ];
 
 /// Who is calling: fixed when the call begins.

@@ -23,13 +23,33 @@ impl Call {
         born: Timestamp,
         turn: Option<Turn>,
     ) -> Verdict {
+        let offer = self.offer_of(now, admit, stage, born, turn);
+        let verdict = admit.ask(now, stage, offer);
+        let (name, reason) = match &verdict {
+            Verdict::Admitted(_) => ("admitted", ""),
+            Verdict::Queued(_) => ("queued", ""),
+            Verdict::Refused(refusal) => labels(refusal.reason),
+        };
+        self.note(stage, name, reason, turn.map(|turn| turn.id));
+        verdict
+    }
+
+    /// Work of this call as a gate is asked for it.
+    pub(super) fn offer_of(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        stage: Stage,
+        born: Timestamp,
+        turn: Option<Turn>,
+    ) -> Offer {
         let born = if mutant::is("deadline_reset_by_retry") { now } else { born };
         // Answers beside the conversation keep an order of births of their own and never rotate.
         let beside = stage.rotates() && turn.is_none();
         let owner = if beside { self.side_owner() } else { self.owner() };
         let rotates = stage.rotates() && !beside;
         let generation = if rotates { self.generation } else { crate::id::Generation(0) };
-        let offer = Offer {
+        Offer {
             id: admit.name_offer(),
             owner,
             generation,
@@ -41,15 +61,7 @@ impl Call {
             bytes: 0,
             retry_of: None,
             supersedes: None,
-        };
-        let verdict = admit.ask(now, stage, offer);
-        let (name, reason) = match &verdict {
-            Verdict::Admitted(_) => ("admitted", ""),
-            Verdict::Queued(_) => ("queued", ""),
-            Verdict::Refused(refusal) => labels(refusal.reason),
-        };
-        self.note(stage, name, reason, turn.map(|turn| turn.id));
-        verdict
+        }
     }
 
     /// How long an offer may wait: what the gate allows, and for a turn that must become audible no
@@ -188,7 +200,7 @@ impl Call {
         let stage = lease.stage;
         let lease = match self.has_ended() {
             Some(_) => Some(lease),
-            None => self.start_granted(now, lease),
+            None => self.start_granted(now, admit, lease),
         };
         if let Some(lease) = lease {
             let _ = admit.settle(now, lease, Release::Completed(Evidence::NeverStarted));
@@ -197,10 +209,15 @@ impl Call {
     }
 
     /// Starts what waited for this unit; gives the lease back when nothing did.
-    fn start_granted(&mut self, now: Timestamp, lease: Lease) -> Option<Lease> {
+    fn start_granted(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        lease: Lease,
+    ) -> Option<Lease> {
         match lease.stage {
             Stage::Recognition => self.grant_recognition(now, lease),
-            Stage::Model => self.grant_model(now, lease),
+            Stage::Model => self.grant_model(now, admit, lease),
             Stage::Synthesis => self.grant_voice(now, lease),
             Stage::Tool(_) => self.grant_tool(lease),
             Stage::Call | Stage::Callback | Stage::Handoff => Some(lease),
@@ -215,6 +232,9 @@ impl Call {
         stage: Stage,
         terminal: Terminal,
     ) {
+        if self.claim_lapsed(offer) {
+            return;
+        }
         let (name, reason) = terminal_labels(terminal);
         self.note(stage, name, reason, None);
         if self.has_ended().is_some() {
@@ -250,6 +270,7 @@ impl Call {
     /// The generation rotates: everything running for the old one loses its authority at once and
     /// is asked to stop; what waited is gone. A tool that must finish goes on, unheard.
     pub(super) fn fence(&mut self, now: Timestamp, admit: &mut dyn Admit, why: Cancelled) {
+        self.drop_claim(now, admit);
         let from = self.generation;
         self.generation = from.next();
         self.act(Action::Fence { from, to: self.generation, why: cancelled_label(why) });
@@ -315,7 +336,7 @@ impl Voice {
 }
 
 /// Disposition and finer reason of a refusal, as events and metrics write them.
-fn labels(reason: RefusalReason) -> (&'static str, &'static str) {
+pub(super) fn labels(reason: RefusalReason) -> (&'static str, &'static str) {
     let row = reason.disposition();
     (row.label, row.reason)
 }

@@ -181,6 +181,8 @@ pub(super) enum Model {
 pub(super) enum Voice {
     /// Nothing to say (yet, or all that there was has come).
     Unasked,
+    /// The same, and a unit is held for what the model is about to write.
+    Claimed(Lease),
     /// Waits for a unit; these phrases wait with it.
     Waiting(Ticket, Vec<(u32, String)>),
     /// Speaks.

@@ -163,7 +163,7 @@ impl Limits {
             call: gate(reader, &["call"], 200, 16),
             recognition: gate(reader, &["recognition"], 32, 0),
             model: gate(reader, &["model"], 64, 0),
-            synthesis: gate(reader, &["synthesis"], 32, 0),
+            synthesis: gate(reader, &["synthesis"], 64, 0),
             tools: gate(reader, &["tools"], TOOL_SLOTS, 0),
             callback: gate(reader, &["callback"], 1_000, 0),
             handoff: gate(reader, &["handoff"], 4, 0),

@@ -302,7 +302,7 @@ impl Admission {
             log_lines: reader.number("admission.log_lines", 4_096, 0..=1_000_000, lines) as u32,
             log_dir,
             log_file_max_bytes: reader.bytes(
-                "admission.log_file_max_bytes",
+                "admission.log_file_max",
                 256 << 20,
                 1 << 20..=1 << 40,
             ),

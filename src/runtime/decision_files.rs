@@ -107,7 +107,7 @@ impl DecisionFile {
         }
         let text = written(&lines);
         if self.bytes + text.len() as u64 > self.most {
-            return self.end("it has reached admission.log_file_max_bytes");
+            return self.end("it has reached admission.log_file_max");
         }
         if let Err(problem) = file.write_all(text.as_bytes()) {
             return self.end(&problem.to_string());

@@ -18,8 +18,8 @@ use crate::admission::log::Line;
 use crate::admission::rates::Sampled;
 use crate::admission::trial::Criterion;
 use crate::admission::{
-    Admit, Answer, Cancelled, Closed, Lease, Offer, OfferId, Overload, OwnerId, RefusalReason,
-    Release, Settled, Ticket, Wake, Watched,
+    Admit, Answer, Cancelled, Claimed, Closed, Lease, Offer, OfferId, Overload, OwnerId,
+    RefusalReason, Release, Settled, Ticket, Wake, Watched,
 };
 use crate::evidence::Evidence;
 use crate::id::{Generation, Stage};
@@ -208,7 +208,7 @@ impl Gates {
         for stage in self.shared.cells.keys() {
             self.change(*stage, |cell, wakes| {
                 let forgotten = cell.gate.forget(now, owner, wakes);
-                cell.drop_waits_of(owner, forgotten.withdrawn);
+                cell.drop_waits_of(owner, forgotten.withdrawn + forgotten.unknown);
             });
         }
     }
@@ -274,7 +274,7 @@ impl Gates {
 
     /// Ends what is due at a gate and lets through what fits (B-036); says when something is due
     /// next.
-    pub(super) fn expire(&self, stage: Stage) -> Option<Timestamp> {
+    pub fn expire(&self, stage: Stage) -> Option<Timestamp> {
         let now = self.now();
         let next = self.change(stage, |cell, wakes| {
             cell.gate.expire(now, wakes);
@@ -380,6 +380,40 @@ impl Admit for OwnerGates {
             let reason = RefusalReason::Closed(Closed::NoCapacity);
             Answer::Refused(crate::admission::Refusal { stage, reason, retry_after_s: None })
         })
+    }
+
+    fn claim(&mut self, now: Timestamp, stage: Stage, offer: Offer) -> Claimed {
+        let (id, owner, tenant) = (offer.id, offer.owner, offer.tenant);
+        // Whoever cannot be told that a claim has lapsed makes none.
+        let Ok(slot) = self.control.clone().try_reserve_owned() else { return Claimed::MayWait };
+        let claimed = self.gates.change(stage, |cell, wakes| {
+            if cell.gate.may_wait_instead(now, &offer) {
+                return Claimed::MayWait;
+            }
+            let answer = cell.gate.claim(now, offer, wakes);
+            if let Answer::Admitted(_) = answer {
+                cell.reserved.insert(id, (owner, slot));
+            }
+            Claimed::of(answer, cell.gate.limits().queue)
+        });
+        match &claimed {
+            Some(Claimed::Held(_)) => self.gates.shared.queued.notify_one(),
+            Some(Claimed::Refused(refusal)) => audit::refused(stage, tenant, refusal),
+            Some(Claimed::MayWait) | None => {}
+        }
+        claimed.unwrap_or_else(|| {
+            let reason = RefusalReason::Closed(Closed::NoCapacity);
+            Claimed::Refused(crate::admission::Refusal { stage, reason, retry_after_s: None })
+        })
+    }
+
+    fn confirm(&mut self, now: Timestamp, lease: &Lease) -> bool {
+        let firm = self.gates.change(lease.stage, |cell, wakes| {
+            // The owner hears it from here, whichever it is.
+            cell.reserved.remove(&lease.offer);
+            cell.gate.confirm(now, lease, wakes)
+        });
+        firm.unwrap_or(false)
     }
 
     fn withdraw(&mut self, now: Timestamp, ticket: Ticket, why: Cancelled) {

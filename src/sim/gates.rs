@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::admission::gate::Gate;
 use crate::admission::limits::Limits;
 use crate::admission::{
-    Admit, Answer, Cancelled, Closed, Lease, Offer, OfferId, OwnerId, Refusal, RefusalReason,
-    Release, Settled, Ticket, Wake,
+    Admit, Answer, Cancelled, Claimed, Closed, Lease, Offer, OfferId, OwnerId, Refusal,
+    RefusalReason, Release, Settled, Ticket, Wake,
 };
 use crate::id::{Generation, Stage};
 use crate::time::Timestamp;
@@ -78,6 +78,25 @@ impl Admit for SimGates {
                 Answer::Refused(Refusal { stage, reason, retry_after_s: None })
             }
         }
+    }
+
+    fn claim(&mut self, now: Timestamp, stage: Stage, offer: Offer) -> Claimed {
+        match self.gates.get_mut(&stage) {
+            Some(gate) if gate.may_wait_instead(now, &offer) => Claimed::MayWait,
+            Some(gate) => {
+                let answer = gate.claim(now, offer, &mut self.wakes);
+                Claimed::of(answer, gate.limits().queue)
+            }
+            None => {
+                let reason = RefusalReason::Closed(Closed::NoCapacity);
+                Claimed::Refused(Refusal { stage, reason, retry_after_s: None })
+            }
+        }
+    }
+
+    fn confirm(&mut self, now: Timestamp, lease: &Lease) -> bool {
+        let wakes = &mut self.wakes;
+        self.gates.get_mut(&lease.stage).is_some_and(|gate| gate.confirm(now, lease, wakes))
     }
 
     fn withdraw(&mut self, now: Timestamp, ticket: Ticket, why: Cancelled) {

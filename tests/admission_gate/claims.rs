@@ -59,3 +59,19 @@ fn a_confirmed_claim_is_a_lease_like_any_other() {
     assert_eq!(settled, Settled::Released(Terminal::Completed));
     gate.audit().unwrap();
 }
+
+/// An owner that goes leaves no doubt about a claim: nothing was started on it.
+#[test]
+fn a_claim_of_an_owner_that_is_over_is_free_at_once() {
+    let mut gate = gate();
+    let wakes = &mut Vec::new();
+    let claimed = gate.claim(at(0), offer(1, 0, 100), wakes);
+    assert!(matches!(claimed, Answer::Admitted(_)));
+    let forgotten = gate.forget(at(1), OwnerId(1), wakes);
+    assert_eq!((forgotten.withdrawn, forgotten.unknown), (1, 0));
+    let counts = gate.counts(at(1));
+    assert_eq!((counts.active, counts.quarantined, counts.provisional), (0, 0, 0));
+    assert_eq!(gate.ledger().released_on(Evidence::NeverStarted), 1);
+    assert!(wakes.is_empty(), "whoever is over is told nothing");
+    gate.audit().unwrap();
+}

@@ -68,3 +68,11 @@ test("everything is told as sentences, in order", () => {
   assert.match(lines[1], /the floor changed hands, generation 2/);
   assert.match(lines[2], /model worked, still going/);
 });
+
+test("a claim is neither waiting nor work (A-024)", () => {
+  const timeline = new Timeline();
+  assert.equal(timeline.stage({ ...event("synthesis", "admitted"), reason: "claim" }), false);
+  assert.equal(timeline.stage({ ...event("synthesis", "expired"), reason: "claim" }), false);
+  assert.equal(timeline.spans.length, 0);
+  assert.equal(timeline.marks.length, 0);
+});

@@ -65,6 +65,29 @@ async fn a_slot_held_by_another_call_is_told_as_overload() {
     rig.quiet().await;
 }
 
+/// what nobody could speak is not asked for. The model's own receipt is empty, its unit came
+/// back unused.
+#[tokio::test]
+async fn without_a_voice_no_model_is_asked() {
+    let rig = Rig::start(&["limits.synthesis.slots=1"]).await;
+    rig.put("/v1/admission/synthesis/hold", &json!({"units": "all", "max_s": 60})).await;
+    let mut client = Client::connect(&rig).await;
+    client.ask("Are you there?").await;
+    let response = client.answered().await;
+    assert_eq!(response["status_details"]["error"]["code"], "admission_capacity", "{response:#}");
+    assert!(client.audio_ms(&response["id"]) > 500, "a prompt is heard");
+    assert_eq!(client.said_by("model"), ["admitted", "completed{never_started}"]);
+    assert_eq!(client.said_by("synthesis"), ["overloaded{no_queue}"]);
+    assert!(rig.model.asked("Are you there?").is_none(), "a model request with no consumer");
+    http::ask(rig.serving.address, "DELETE", "/v1/admission/synthesis/hold", &[], "").await;
+    client.ask("And now?").await;
+    assert_eq!(client.answered().await["status"], "completed");
+    assert_eq!(client.said_by("synthesis")[1..3], ["admitted{claim}", "admitted"]);
+    assert!(rig.model.asked("And now?").is_some());
+    client.hang_up().await;
+    rig.quiet().await;
+}
+
 /// A visitor holds every unit by hand, hears the truth, lets go and is answered.
 #[tokio::test]
 async fn units_held_by_hand_are_refused_and_come_back() {

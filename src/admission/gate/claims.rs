@@ -4,6 +4,7 @@
 //! place where a clock is evidence enough, and the evidence is called `never_started`.
 
 use super::super::ledger::Standing;
+use super::super::limits::{Limits, Mode};
 use super::super::records::{Found, Record, State};
 use super::super::{Answer, Lease, Offer, Terminal, Wake};
 use super::Gate;
@@ -24,6 +25,15 @@ impl Gate {
             self.deadlines.add(at, deadline, arrival);
         }
         answer
+    }
+
+    /// A claim would find no room now, and an ordinary offer may wait for it: nobody need be
+    /// refused, and no refusal be counted.
+    pub fn may_wait_instead(&self, now: Timestamp, offer: &Offer) -> bool {
+        let Limits { mode, queue, .. } = self.limits;
+        let open = self.closed.is_none() && !self.has_no_capacity_for(offer.cost);
+        let full = self.room().free < offer.cost || self.lanes.waiting() > 0;
+        mode == Mode::Enforce && queue > 0 && open && full && now <= offer.deadline
     }
 
     /// Work begins on a claim: from now on only evidence gives its units back. False when it has

@@ -34,7 +34,7 @@ pub struct Rotated {
 /// What was left of an owner that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Forgotten {
-    /// Waits that ended `cancelled`.
+    /// Waits and claims that ended `cancelled`.
     pub withdrawn: u32,
     /// Leases nobody settled: now unknown, each an anomaly.
     pub unknown: u32,
@@ -179,8 +179,8 @@ impl Gate {
         Ok(rotated)
     }
 
-    /// The owner is over: what waits ends, what is still leased becomes `unknown{dropped}` and
-    /// stays counted.
+    /// The owner is over: what waits or is only claimed ends, what is still leased becomes
+    /// `unknown{dropped}` and stays counted.
     pub fn forget(&mut self, now: Timestamp, owner: OwnerId, wakes: &mut Vec<Wake>) -> Forgotten {
         let now = self.clock(now);
         let mut forgotten = Forgotten::default();
@@ -192,6 +192,13 @@ impl Gate {
             match self.slab[at].state {
                 State::Queued => {
                     self.end_waiting(now, at, Terminal::Cancelled(Cancelled::HangUp), None);
+                    forgotten.withdrawn += 1;
+                }
+                State::Active if self.slab[at].provisional => {
+                    // Nothing is ever started on a claim before it is confirmed.
+                    self.ledger.released(Evidence::NeverStarted);
+                    self.stop(now, at);
+                    self.end(now, at, Standing::Active, Terminal::Cancelled(Cancelled::HangUp));
                     forgotten.withdrawn += 1;
                 }
                 State::Active => {

@@ -190,6 +190,10 @@ impl Story {
 
     /// A gate decided.
     pub(super) fn admission(&mut self, now: Duration, note: Admission) {
+        if note.is_claim() {
+            // Neither waiting nor work.
+            return;
+        }
         let known = note.turn.as_ref().and_then(|name| {
             self.turns.iter().rposition(|turn| turn.server_turn.as_ref() == Some(name))
         });

@@ -74,6 +74,25 @@ fn a_back_channel_resumes_and_clears_nothing() {
 }
 
 #[test]
+fn a_claim_is_neither_waiting_nor_work() {
+    let mut story = Story::default();
+    story.committed("item_1".into());
+    story.turn_state("1".into(), "committed".into());
+    let claim = |disposition| Admission {
+        reason: "claim".into(),
+        ..note("synthesis", disposition, Some("1"))
+    };
+    story.admission(at(100), claim("admitted"));
+    story.admission(at(500), claim("expired"));
+    story.admission(at(700), note("synthesis", "admitted", Some("1")));
+    story.admission(at(900), note("synthesis", "completed", Some("1")));
+    let turns = story.into_turns();
+    let told: Vec<_> = turns[0].stages.iter().map(|s| (s.wait_ms, s.work_ms)).collect();
+    assert_eq!(told, [(Some(0), Some(200))]);
+    assert!(turns[0].refusals.is_empty());
+}
+
+#[test]
 fn recognition_belongs_to_the_turn_its_words_begin() {
     let mut story = Story::default();
     story.committed("item_1".into());

@@ -105,7 +105,12 @@ impl Admission {
     /// Whether the gate said no.
     pub(crate) fn is_refusal(&self) -> bool {
         let refusals = ["overloaded", "expired", "stale", "out_of_order", "closed", "duplicate"];
-        refusals.contains(&self.disposition.as_str())
+        refusals.contains(&self.disposition.as_str()) && !self.is_claim()
+    }
+
+    /// It is about a unit that is held for words yet to come; one that lapses refused nothing.
+    pub(crate) fn is_claim(&self) -> bool {
+        self.reason == "claim"
     }
 
     /// Gate, disposition and reason as the design writes them: `model overloaded{no_queue}`.

@@ -17,12 +17,13 @@ const LETTER: f64 = 6.2;
 /// Ticks that are pleasant to read, in milliseconds.
 const TICKS: [u64; 10] = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000];
 
-const KINDS: [(Kind, &str, &str); 9] = [
+const KINDS: [(Kind, &str, &str); 10] = [
     (Kind::Speech, "speech", "caller speaks"),
     (Kind::Noise, "noise", "noise"),
     (Kind::Audible, "audible", "agent is heard"),
     (Kind::Prompt, "prompt", "prompt rendered ahead"),
     (Kind::Paused, "paused", "held back"),
+    (Kind::Claimed, "claimed", "unit claimed, not used yet"),
     (Kind::Waiting, "waiting", "waits at the gate"),
     (Kind::Working, "working", "works"),
     (Kind::Cleanup, "cleanup", "cancelled, not proven free"),

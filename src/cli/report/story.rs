@@ -13,6 +13,8 @@ pub enum Kind {
     Prompt,
     /// The agent's sound is held back.
     Paused,
+    /// A unit is held for work that has not begun.
+    Claimed,
     /// An offer waits at a gate.
     Waiting,
     /// Work runs.
@@ -92,8 +94,6 @@ impl Story {
             let (from_ms, to_ms, label) = (at_ms, at_ms + length, "noise".to_owned());
             self.spans.push(Span { lane, kind: Kind::Noise, from_ms, to_ms, label });
             self.end_ms = self.end_ms.max(to_ms);
-        } else if let Some(gate) = text.strip_prefix("granted ") {
-            self.granted(gate, at_ms);
         } else if let Some(key) = text.strip_prefix("key ") {
             self.mark(CALLER, at_ms, &format!("key {key}"));
         }
@@ -152,7 +152,11 @@ impl Story {
         let (word, detail) = said.split_once('{').unwrap_or((said, ""));
         match word {
             "queued" => self.begin(gate, Kind::Waiting, at_ms, "waits"),
-            "admitted" => self.begin(gate, Kind::Working, at_ms, ""),
+            "admitted" if detail == "claim}" => self.begin(gate, Kind::Claimed, at_ms, "claim"),
+            "admitted" => self.granted(gate, at_ms),
+            "completed" if detail == "never_started}" => {
+                self.close_kind(gate, Kind::Claimed, at_ms);
+            }
             "completed" | "failed" => {
                 self.close_kind(gate, Kind::Working, at_ms);
                 if word == "failed" {
@@ -161,6 +165,10 @@ impl Story {
             }
             "cancelled" => self.cancelled(gate, at_ms, Kind::Cleanup, said),
             "quarantined" => self.cancelled(gate, at_ms, Kind::Quarantined, detail),
+            "expired" if detail == "claim}" => {
+                self.close_kind(gate, Kind::Claimed, at_ms);
+                self.mark(gate, at_ms, said);
+            }
             _ => {
                 self.close_kind(gate, Kind::Waiting, at_ms);
                 self.mark(gate, at_ms, said);
@@ -168,9 +176,10 @@ impl Story {
         }
     }
 
-    /// A wait is over; what waited works now.
+    /// What waited or was only claimed works now.
     fn granted(&mut self, gate: &str, at_ms: u64) {
         self.close_kind(gate, Kind::Waiting, at_ms);
+        self.close_kind(gate, Kind::Claimed, at_ms);
         self.begin(gate, Kind::Working, at_ms, "");
     }
 
@@ -242,7 +251,7 @@ mod tests {
 
     const TRACE: &str = include_str!("../../../fixtures/calls/barge_in_while_speaking.trace");
 
-    fn of_lane<'a>(story: &'a Story, lane: &str) -> Vec<(Kind, u64, u64)> {
+    fn of_lane(story: &Story, lane: &str) -> Vec<(Kind, u64, u64)> {
         let own = story.spans.iter().filter(|span| span.lane == lane);
         own.map(|span| (span.kind, span.from_ms, span.to_ms)).collect()
     }
@@ -258,7 +267,12 @@ mod tests {
         ];
         assert_eq!(of_lane(&story, "agent"), agent);
         let synthesis = of_lane(&story, "synthesis");
-        assert_eq!(synthesis[..2], [(Kind::Working, 3_450, 5_750), (Kind::Cleanup, 5_750, 5_755),]);
+        let first = [
+            (Kind::Claimed, 2_980, 3_450),
+            (Kind::Working, 3_450, 5_750),
+            (Kind::Cleanup, 5_750, 5_755),
+        ];
+        assert_eq!(synthesis[..3], first);
         let fences = story.marks.iter().filter(|mark| mark.lane.is_none());
         assert_eq!(fences.clone().count(), 4);
         assert_eq!(fences.clone().nth(1).unwrap().label, "1 -> 2: barge_in");
