@@ -53,17 +53,14 @@ impl Bench {
         self.id += 1;
         self.now += std::time::Duration::from_micros(1);
         let offer = Offer {
-            id: OfferId(self.id),
-            owner: OwnerId(owner % self.owners),
-            generation: Generation(0),
-            born: self.now,
-            deadline: self.now + ms(3_600_000),
             tenant: TenantId(tenant),
-            class: ClassId(0),
-            cost: 1,
             bytes: 100,
-            retry_of: None,
-            supersedes: None,
+            ..Offer::plain(
+                OfferId(self.id),
+                OwnerId(owner % self.owners),
+                self.now,
+                self.now + ms(3_600_000),
+            )
         };
         match self.gate.offer(self.now, offer, &mut self.wakes) {
             Answer::Admitted(lease) => self.leases.push_back(lease),
@@ -244,19 +241,7 @@ impl Caller {
 
     fn cycle(&mut self) {
         let (id, now) = (self.gates.name_offer(), self.clock);
-        let offer = Offer {
-            id,
-            owner: self.owner,
-            generation: Generation(0),
-            born: now,
-            deadline: now + ms(3_600_000),
-            tenant: TenantId(0),
-            class: ClassId(0),
-            cost: 1,
-            bytes: 0,
-            retry_of: None,
-            supersedes: None,
-        };
+        let offer = Offer::plain(id, self.owner, now, now + ms(3_600_000));
         if let Answer::Admitted(lease) = self.gates.ask(now, Stage::Model, offer) {
             let _ = self.gates.settle(now, lease, DONE);
         }

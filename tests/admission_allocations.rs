@@ -36,17 +36,9 @@ const OWNERS: u64 = 500;
 
 fn offer(id: u64, now: Timestamp) -> Offer {
     Offer {
-        id: OfferId(id),
-        owner: OwnerId(id * 7 % OWNERS),
-        generation: Generation(0),
-        born: now,
-        deadline: now + ms(9),
         tenant: TenantId((id % 20) as u32),
-        class: ClassId(0),
-        cost: 1,
         bytes: 10,
-        retry_of: None,
-        supersedes: None,
+        ..Offer::plain(OfferId(id), OwnerId(id * 7 % OWNERS), now, now + ms(9))
     }
 }
 

@@ -26,17 +26,8 @@ fn at(now_ms: u64) -> Timestamp {
 
 fn offer(id: u64, owner: u64, born_ms: u64, life_ms: u64) -> Offer {
     Offer {
-        id: OfferId(id),
-        owner: OwnerId(owner),
-        generation: Generation(0),
-        born: at(born_ms),
-        deadline: at(born_ms) + ms(life_ms),
         tenant: TenantId(owner as u32),
-        class: ClassId(0),
-        cost: 1,
-        bytes: 0,
-        retry_of: None,
-        supersedes: None,
+        ..Offer::plain(OfferId(id), OwnerId(owner), at(born_ms), at(born_ms) + ms(life_ms))
     }
 }
 

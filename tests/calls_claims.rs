@@ -10,7 +10,7 @@ use floorkeeper::admission::{
 };
 use floorkeeper::config::Script as Prompts;
 use floorkeeper::evidence::Evidence;
-use floorkeeper::id::{ClassId, Generation, Stage, TenantId};
+use floorkeeper::id::{Generation, Stage};
 use floorkeeper::runtime::clock::Clock;
 use floorkeeper::runtime::gates::{Gates, OwnerGates};
 use floorkeeper::sim::facts::Fact;
@@ -194,19 +194,7 @@ fn real_gates() -> (Gates, OwnerGates, mpsc::Sender<Wake>, mpsc::Receiver<Wake>)
 const OWNER: OwnerId = OwnerId(1);
 
 fn offer(owner: &mut OwnerGates, now: Timestamp, wait: Duration) -> Offer {
-    Offer {
-        id: owner.name_offer(),
-        owner: OWNER,
-        generation: Generation(0),
-        born: now,
-        deadline: now + wait,
-        tenant: TenantId(0),
-        class: ClassId(0),
-        cost: 1,
-        bytes: 0,
-        retry_of: None,
-        supersedes: None,
-    }
+    Offer::plain(owner.name_offer(), OWNER, now, now + wait)
 }
 
 fn claim(gates: &Gates, owner: &mut OwnerGates, wait: Duration) -> Lease {

@@ -296,6 +296,26 @@ pub enum Wake {
     },
 }
 
+impl Offer {
+    /// One unit for an owner's generation 0, paid by nobody in particular: what an offer is where
+    /// nothing else is said.
+    pub fn plain(id: OfferId, owner: OwnerId, born: Timestamp, deadline: Timestamp) -> Offer {
+        Offer {
+            id,
+            owner,
+            generation: Generation(0),
+            born,
+            deadline,
+            tenant: TenantId(0),
+            class: ClassId(0),
+            cost: 1,
+            bytes: 0,
+            retry_of: None,
+            supersedes: None,
+        }
+    }
+}
+
 /// The gates, as one call sees them.
 pub trait Admit {
     /// Makes a name for an offer.

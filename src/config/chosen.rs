@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::agent::is_name;
+use super::limits::LIMIT_KEYS;
 use super::raw::{Node, Source};
 use super::reader::{Reader, nearest};
 use crate::provider::{Entry, asr, ear, llm, tool, tts};
@@ -67,23 +68,6 @@ fn tools(reader: &mut Reader<'_>) -> BTreeMap<String, Chosen> {
 }
 
 const SCRIPTED: &str = "scripted";
-
-/// Names that `[limits.tools]` has for itself.
-const LIMIT_KEYS: [&str; 13] = [
-    "mode",
-    "slots",
-    "queue",
-    "queue_bytes",
-    "max_wait_ms",
-    "overflow",
-    "fairness",
-    "tenant_share_pct",
-    "adaptive",
-    "ttft_target_ms",
-    "telemetry_stale_ms",
-    "warmup_ms",
-    "evidence_ms",
-];
 
 fn names<T: ?Sized>(table: &'static [Entry<T>]) -> Vec<&'static str> {
     table.iter().map(|entry| entry.name).collect()

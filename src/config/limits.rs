@@ -7,6 +7,22 @@ use toml::Value;
 
 use super::reader::{Ask, Choice, Reader, told, whole};
 
+/// Everything that is said of one gate.
+pub const LIMIT_KEYS: [&str; 13] = [
+    "mode",
+    "slots",
+    "queue",
+    "queue_bytes",
+    "max_wait_ms",
+    "overflow",
+    "fairness",
+    "tenant_share_pct",
+    "adaptive",
+    "ttft_target_ms",
+    "telemetry_stale_ms",
+    "warmup_ms",
+    "evidence_ms",
+];
 /// Most units a ceiling may have.
 pub const SLOTS_MAX: u64 = 100_000;
 /// Most offers a queue may hold.

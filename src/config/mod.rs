@@ -31,7 +31,8 @@ pub use calls::Abilities;
 pub use chosen::Chosen;
 pub use error::{ConfigError, ConfigErrors};
 pub use limits::{
-    Fairness, GateLimits, LIMIT_MS_MAX, Limits, Mode, Overflow, QUEUE_MAX, SLOTS_MAX, Slots,
+    Fairness, GateLimits, LIMIT_KEYS, LIMIT_MS_MAX, Limits, Mode, Overflow, QUEUE_MAX, SLOTS_MAX,
+    Slots,
 };
 pub use prompts::{Fallback, SPOKEN_FILE, Script};
 pub use raw::{Origin, Source};

@@ -12,25 +12,9 @@ use super::gates::Gates;
 use super::queue_memory;
 use super::service::Service;
 use crate::admission::trial::{Criterion, Verdict};
-use crate::config::{Fairness, GateLimits, LIMIT_MS_MAX, Mode, Overflow, Slots};
+use crate::config::{Fairness, GateLimits, LIMIT_KEYS, LIMIT_MS_MAX, Mode, Overflow, Slots};
 use crate::id::Stage;
 
-/// The keys that can be changed.
-pub const KEYS: [&str; 13] = [
-    "mode",
-    "slots",
-    "queue",
-    "queue_bytes",
-    "max_wait_ms",
-    "overflow",
-    "fairness",
-    "tenant_share_pct",
-    "adaptive",
-    "ttft_target_ms",
-    "telemetry_stale_ms",
-    "warmup_ms",
-    "evidence_ms",
-];
 /// Puts the change on trial.
 const ROLLBACK: &str = "rollback";
 /// The keys of a rollback criterion.
@@ -74,7 +58,7 @@ impl Change {
         let mut keys = keys.clone();
         let trial = keys.remove(ROLLBACK).map(|rollback| criterion(&rollback)).transpose()?;
         for (key, value) in &keys {
-            known(key, &KEYS)?;
+            known(key, &LIMIT_KEYS)?;
             if value.is_null() {
                 let right = "leave the key out to keep it, or use \"inherit\" to declare nothing";
                 return Err(wrong(key, "null says nothing", right));
@@ -302,7 +286,7 @@ fn set(limits: &mut GateLimits, key: &str, value: &Value) -> Result<(), Wrong> {
         "telemetry_stale_ms" => limits.telemetry_stale = milliseconds(key, value, 1)?,
         "warmup_ms" => limits.warmup = milliseconds(key, value, 0)?,
         "evidence_ms" => limits.evidence = milliseconds(key, value, 1)?,
-        other => return known(other, &KEYS),
+        other => return known(other, &LIMIT_KEYS),
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::admission::{Admit, Answer, Cancelled, Offer, Release};
 use crate::call::Action;
 use crate::dialogue::{Message, Role};
 use crate::evidence::Evidence;
-use crate::id::{ClassId, Generation, TenantId};
+use crate::id::Generation;
 use crate::leg::ToCaller;
 
 impl World {
@@ -30,19 +30,7 @@ impl World {
         }
         self.gates.rotate(self.now, HOLDER, Generation(0), Cancelled::Client);
         for _ in 0..held.units {
-            let offer = Offer {
-                id: self.gates.name_offer(),
-                owner: HOLDER,
-                generation: Generation(0),
-                born: self.now,
-                deadline: self.now + TICK,
-                tenant: TenantId(0),
-                class: ClassId(0),
-                cost: 1,
-                bytes: 0,
-                retry_of: None,
-                supersedes: None,
-            };
+            let offer = Offer::plain(self.gates.name_offer(), HOLDER, self.now, self.now + TICK);
             if let Answer::Admitted(lease) = self.gates.ask(self.now, stage, offer) {
                 self.holds.entry(at).or_default().push(lease);
             }

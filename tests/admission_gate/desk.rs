@@ -36,17 +36,8 @@ pub fn at(now_ms: u64) -> Timestamp {
 /// An offer of owner 1 in generation 1, born now, alive for `life_ms`.
 pub fn offer(id: u64, born_ms: u64, life_ms: u64) -> Offer {
     Offer {
-        id: OfferId(id),
-        owner: OwnerId(1),
         generation: Generation(1),
-        born: at(born_ms),
-        deadline: at(born_ms) + ms(life_ms),
-        tenant: TenantId(0),
-        class: ClassId(0),
-        cost: 1,
-        bytes: 0,
-        retry_of: None,
-        supersedes: None,
+        ..Offer::plain(OfferId(id), OwnerId(1), at(born_ms), at(born_ms) + ms(life_ms))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use floorkeeper::admission::gate::Counts;
 use floorkeeper::admission::{self, Admit, Cancelled, Offer, OwnerId};
 use floorkeeper::config::{Config, Fallback};
-use floorkeeper::id::{ClassId, Generation, Stage, TenantId};
+use floorkeeper::id::{Generation, Stage};
 use floorkeeper::runtime::backends::Backends;
 use floorkeeper::runtime::http::bind;
 use floorkeeper::runtime::service::Service;
@@ -200,19 +200,7 @@ pub fn drop_a_unit(service: &Service) -> u64 {
     let mut gates = service.gates.for_owner(control);
     let (now, owner) = (service.clock.now(), OwnerId(u64::MAX));
     gates.rotate(now, owner, Generation(0), Cancelled::Client);
-    let offer = Offer {
-        id: gates.name_offer(),
-        owner,
-        generation: Generation(0),
-        born: now,
-        deadline: now + LIMIT,
-        tenant: TenantId(0),
-        class: ClassId(0),
-        cost: 1,
-        bytes: 0,
-        retry_of: None,
-        supersedes: None,
-    };
+    let offer = Offer::plain(gates.name_offer(), owner, now, now + LIMIT);
     let id = offer.id.0;
     let answer = gates.ask(now, Stage::Model, offer);
     assert!(matches!(answer, admission::Answer::Admitted(_)), "{answer:?}");

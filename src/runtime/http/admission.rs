@@ -2,25 +2,23 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::{Site, answer, auth, shown};
+use super::auth::Caller;
+use super::{Site, answer, shown};
 use crate::id::Stage;
 use crate::runtime::change::{Change, Wrong};
 use crate::runtime::ledgers;
 use crate::runtime::service::Service;
 
 /// Every gate.
-pub async fn list(State(site): State<Site>, headers: HeaderMap) -> Response {
-    if let Err(refused) = auth::check(&site, &headers) {
-        return *refused;
-    }
+pub async fn list(State(site): State<Site>, _: Caller) -> Response {
     let service = &site.service;
-    let gates: Vec<Value> =
-        service.gates.stages().filter_map(|stage| shown::gate(&site, stage)).collect();
+    let gates: Vec<Value> = service.gates.stages().map(|stage| shown::gate(&site, stage)).collect();
     no_store(json!({
         "incarnation": service.incarnation,
         "draining": service.is_draining(),
@@ -30,22 +28,9 @@ pub async fn list(State(site): State<Site>, headers: HeaderMap) -> Response {
 }
 
 /// One gate, with everything that it keeps.
-pub async fn one(
-    State(site): State<Site>,
-    Path(gate): Path<String>,
-    headers: HeaderMap,
-) -> Response {
-    if let Err(refused) = auth::check(&site, &headers) {
-        return *refused;
-    }
-    let stage = match stage_of(&site.service, &gate) {
-        Ok(stage) => stage,
-        Err(unknown) => return *unknown,
-    };
-    let Some(mut shown) = shown::gate(&site, stage) else {
-        return unknown_gate(&site.service, &gate);
-    };
-    shown["inventory"] = shown::inventory(&site, stage);
+pub async fn one(State(site): State<Site>, gate: GatePath) -> Response {
+    let mut shown = shown::gate(&site, gate.stage);
+    shown["inventory"] = shown::inventory(&site, gate.stage);
     no_store(shown)
 }
 
@@ -56,49 +41,47 @@ fn no_store(body: Value) -> Response {
 }
 
 /// Changes a gate's limits in place (B-026…B-031).
-pub async fn change(
-    State(site): State<Site>,
-    Path(gate): Path<String>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    if let Err(refused) = auth::check(&site, &headers) {
-        return *refused;
-    }
-    let service = &site.service;
-    let (stage, body) = match stage_and_body(service, &gate, &body) {
-        Ok(found) => found,
+pub async fn change(State(site): State<Site>, gate: GatePath, body: Bytes) -> Response {
+    let body = match json_of(&body) {
+        Ok(body) => body,
         Err(refused) => return *refused,
     };
+    let (service, stage) = (&site.service, gate.stage);
     match Change::parse(&body).and_then(|change| service.changes.apply(service, stage, change)) {
-        Ok(()) => match shown::gate(&site, stage) {
-            Some(shown) => no_store(shown),
-            None => unknown_gate(service, &gate),
-        },
+        Ok(()) => no_store(shown::gate(&site, stage)),
         Err(wrong) => invalid_limit(&wrong),
     }
 }
 
-/// The gate that a path names and the JSON of its body.
-pub(super) fn stage_and_body(
-    service: &Service,
-    gate: &str,
-    body: &[u8],
-) -> Result<(Stage, Value), Box<Response>> {
-    let stage = stage_of(service, gate)?;
-    match serde_json::from_slice(body) {
-        Ok(body) => Ok((stage, body)),
-        Err(problem) => {
-            let message = format!("The body is no JSON: {problem}.");
-            let refused = answer::error(StatusCode::BAD_REQUEST, "invalid_json", &message, None);
-            Err(Box::new(refused))
+/// The gate that a path names, for a caller who may ask.
+pub struct GatePath {
+    /// As it was written.
+    pub(super) name: String,
+    /// What it means.
+    pub(super) stage: Stage,
+}
+
+impl FromRequestParts<Site> for GatePath {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<GatePath, Response> {
+        Caller::from_request_parts(parts, site).await?;
+        let Ok(Path(name)) = Path::<String>::from_request_parts(parts, site).await else {
+            return Err(answer::not_found().await);
+        };
+        match site.service.stage_named(&name) {
+            Some(stage) => Ok(GatePath { name, stage }),
+            None => Err(unknown_gate(&site.service, &name)),
         }
     }
 }
 
-/// The gate that a path names.
-pub(super) fn stage_of(service: &Service, gate: &str) -> Result<Stage, Box<Response>> {
-    service.stage_named(gate).ok_or_else(|| Box::new(unknown_gate(service, gate)))
+/// The JSON of a body.
+pub(super) fn json_of(body: &[u8]) -> Result<Value, Box<Response>> {
+    serde_json::from_slice(body).map_err(|problem| {
+        let message = format!("The body is no JSON: {problem}.");
+        Box::new(answer::error(StatusCode::BAD_REQUEST, "invalid_json", &message, None))
+    })
 }
 
 /// A limit that cannot be.
@@ -107,18 +90,14 @@ pub(super) fn invalid_limit(wrong: &Wrong) -> Response {
     answer::error(StatusCode::BAD_REQUEST, code, &wrong.to_string(), param)
 }
 
-/// No gate has this name.
-pub(super) fn unknown_gate(service: &Service, gate: &str) -> Response {
+fn unknown_gate(service: &Service, gate: &str) -> Response {
     let names: Vec<String> = service.gates.stages().map(|s| service.gate_name(s)).collect();
     let message = format!("There is no gate \"{gate}\"; there are {}.", names.join(", "));
     answer::error(StatusCode::NOT_FOUND, "unknown_gate", &message, Some("gate"))
 }
 
 /// The conservation account of every gate.
-pub async fn ledger(State(site): State<Site>, headers: HeaderMap) -> Response {
-    if let Err(refused) = auth::check(&site, &headers) {
-        return *refused;
-    }
+pub async fn ledger(State(site): State<Site>, _: Caller) -> Response {
     let service = &site.service;
     let gates: Vec<Value> = service
         .gates

@@ -1,5 +1,7 @@
 //! Who may use what: keys, ephemeral keys, and origins of pages.
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use sha2::{Digest, Sha256};
@@ -18,8 +20,16 @@ pub struct Caller {
     pub session: Option<serde_json::Value>,
 }
 
+impl FromRequestParts<Site> for Caller {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Caller, Response> {
+        check(site, &parts.headers).map_err(|refused| *refused)
+    }
+}
+
 /// Lets a request through, or answers it.
-pub fn check(site: &Site, headers: &HeaderMap) -> Result<Caller, Box<Response>> {
+fn check(site: &Site, headers: &HeaderMap) -> Result<Caller, Box<Response>> {
     check_origin(site, headers)?;
     let protocols: Vec<&str> = text_of(headers, header::SEC_WEBSOCKET_PROTOCOL);
     let offered = handshake::offered(protocols);

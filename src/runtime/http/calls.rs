@@ -3,11 +3,12 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::{Site, answer, auth};
+use super::auth::Caller;
+use super::{Site, answer};
 use crate::admission::Closed;
 use crate::admission::limits::CloseMode;
 use crate::id::Stage;
@@ -36,10 +37,7 @@ pub async fn metrics(State(site): State<Site>) -> Response {
 }
 
 /// Every call, without traces.
-pub async fn list(State(site): State<Site>, headers: HeaderMap) -> Response {
-    if let Err(refused) = auth::check(&site, &headers) {
-        return *refused;
-    }
+pub async fn list(State(site): State<Site>, _: Caller) -> Response {
     Json(json!({
         "incarnation": site.service.incarnation,
         "calls": site.service.registry.list(),
@@ -48,14 +46,7 @@ pub async fn list(State(site): State<Site>, headers: HeaderMap) -> Response {
 }
 
 /// One call with its trace.
-pub async fn show(
-    State(site): State<Site>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-) -> Response {
-    if let Err(refused) = auth::check(&site, &headers) {
-        return *refused;
-    }
+pub async fn show(State(site): State<Site>, _: Caller, Path(id): Path<String>) -> Response {
     match site.service.registry.find(&id) {
         Some(record) => Json(record.show()).into_response(),
         None => {
@@ -66,11 +57,8 @@ pub async fn show(
 }
 
 /// Whether new calls are refused, and how many still run.
-pub async fn drain_state(State(site): State<Site>, headers: HeaderMap) -> Response {
-    match auth::check(&site, &headers) {
-        Ok(_) => Json(draining(&site.service)).into_response(),
-        Err(refused) => *refused,
-    }
+pub async fn drain_state(State(site): State<Site>, _: Caller) -> Response {
+    Json(draining(&site.service)).into_response()
 }
 
 fn draining(service: &Service) -> Value {
@@ -85,10 +73,7 @@ fn draining(service: &Service) -> Value {
 
 /// Begins or ends a drain: the call gate closes, accepted calls keep their stages. Who waits
 /// is told that the server drains, or let through first, as was asked for.
-pub async fn drain(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> Response {
-    if let Err(refused) = auth::check(&site, &headers) {
-        return *refused;
-    }
+pub async fn drain(State(site): State<Site>, _: Caller, body: Bytes) -> Response {
     let wanted: Option<Value> = serde_json::from_slice(&body).ok();
     let enabled = wanted.as_ref().and_then(|body| body.get("enabled")).and_then(Value::as_bool);
     let Some(enabled) = enabled else {

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::admission::unknown_gate;
-use super::{Site, answer, auth};
+use super::admission::GatePath;
+use super::{Site, answer};
 use crate::admission::{Admit, Answer, Cancelled, Lease, Offer, OwnerId, Release};
 use crate::evidence::Evidence;
-use crate::id::{ClassId, Generation, Stage, TenantId};
+use crate::id::{Generation, Stage};
 
 /// Owners of units that are held by hand.
 const HOLD_OWNERS: u64 = 1 << 61;
@@ -40,18 +40,7 @@ struct Hold {
 
 /// Takes every free unit of a gate, for a bounded time: so that a visitor can hear a truthful
 /// refusal.
-pub async fn hold(
-    State(site): State<Site>,
-    Path(gate): Path<String>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    if let Err(refused) = auth::check(&site, &headers) {
-        return *refused;
-    }
-    let Some(stage) = site.service.stage_named(&gate) else {
-        return unknown_gate(&site.service, &gate);
-    };
+pub async fn hold(State(site): State<Site>, gate: GatePath, body: Bytes) -> Response {
     let (most, max_s) = match wanted_hold(&body) {
         Ok(wanted) => wanted,
         Err((code, message, param)) => {
@@ -59,8 +48,8 @@ pub async fn hold(
         }
     };
     let until = Duration::from_secs(max_s).min(HOLD_MAX);
-    let units = take_units(&site, stage, most, until);
-    Json(json!({"gate": gate, "held": units, "max_s": until.as_secs()})).into_response()
+    let units = take_units(&site, gate.stage, most, until);
+    Json(json!({"gate": gate.name, "held": units, "max_s": until.as_secs()})).into_response()
 }
 
 /// How many units for how many seconds; an empty body is all of them for two minutes.
@@ -126,19 +115,7 @@ fn take_units(site: &Site, stage: Stage, most: u64, until: Duration) -> usize {
     let free = free.flatten().map_or(0, u64::from).min(most);
     let mut leases = Vec::new();
     for _ in 0..free {
-        let offer = Offer {
-            id: gates.name_offer(),
-            owner,
-            generation: Generation(0),
-            born: now,
-            deadline: now + Duration::from_secs(1),
-            tenant: TenantId(0),
-            class: ClassId(0),
-            cost: 1,
-            bytes: 0,
-            retry_of: None,
-            supersedes: None,
-        };
+        let offer = Offer::plain(gates.name_offer(), owner, now, now + Duration::from_secs(1));
         match gates.ask(now, stage, offer) {
             Answer::Admitted(lease) => leases.push(lease),
             Answer::Queued(ticket) => {
@@ -155,19 +132,9 @@ fn take_units(site: &Site, stage: Stage, most: u64, until: Duration) -> usize {
 }
 
 /// Gives held units back.
-pub async fn let_go(
-    State(site): State<Site>,
-    Path(gate): Path<String>,
-    headers: HeaderMap,
-) -> Response {
-    if let Err(refused) = auth::check(&site, &headers) {
-        return *refused;
-    }
-    let Some(stage) = site.service.stage_named(&gate) else {
-        return unknown_gate(&site.service, &gate);
-    };
-    let released = release_hold(&site, stage);
-    Json(json!({"gate": gate, "released": released})).into_response()
+pub async fn let_go(State(site): State<Site>, gate: GatePath) -> Response {
+    let released = release_hold(&site, gate.stage);
+    Json(json!({"gate": gate.name, "released": released})).into_response()
 }
 
 fn release_hold(site: &Site, stage: Stage) -> usize {

@@ -19,7 +19,7 @@ use super::upgrade::{Handshake, Wire};
 use super::{Site, answer};
 use crate::admission::{Admit, Answer, Cancelled, Lease, Offer, OwnerId, Ticket, Wake};
 use crate::config::Agent;
-use crate::id::{CallId, ClassId, Generation, Stage};
+use crate::id::{CallId, Generation, Stage};
 use crate::runtime::clock::Clock;
 use crate::runtime::gates::{Gates, OwnerGates};
 use crate::runtime::service::Accepted;
@@ -38,13 +38,10 @@ pub async fn upgrade(
     State(site): State<Site>,
     Query(query): Query<HashMap<String, String>>,
     Extension(place): Extension<Arc<Place>>,
+    caller: Caller,
     headers: HeaderMap,
     handshake: Result<Handshake, Response>,
 ) -> Response {
-    let caller = match auth::check(&site, &headers) {
-        Ok(caller) => caller,
-        Err(refused) => return *refused,
-    };
     let handshake = match handshake {
         Ok(handshake) => handshake,
         Err(refused) => return refused,
@@ -98,17 +95,8 @@ async fn take_slot(site: &Site, call: CallId, caller: &Caller) -> Result<Slot, B
     let now = service.clock.now();
     gates.rotate(now, owner, Generation(0), Cancelled::Superseded);
     let offer = Offer {
-        id: gates.name_offer(),
-        owner,
-        generation: Generation(0),
-        born: now,
-        deadline: now + gates.max_wait(Stage::Call),
         tenant: caller.tenant,
-        class: ClassId(0),
-        cost: 1,
-        bytes: 0,
-        retry_of: None,
-        supersedes: None,
+        ..Offer::plain(gates.name_offer(), owner, now, now + gates.max_wait(Stage::Call))
     };
     let answer = gates.ask(now, Stage::Call, offer);
     let mut parked = match answer {
@@ -275,24 +263,12 @@ mod tests {
     use crate::admission::Release;
     use crate::admission::limits::Limits;
     use crate::evidence::Evidence;
-    use crate::id::TenantId;
 
     fn offer(gates: &mut OwnerGates, owner: u64) -> Answer {
         let now = crate::time::Timestamp::from_millis(1);
         gates.rotate(now, OwnerId(owner), Generation(0), Cancelled::Superseded);
-        let offer = Offer {
-            id: gates.name_offer(),
-            owner: OwnerId(owner),
-            generation: Generation(0),
-            born: now,
-            deadline: now + Duration::from_secs(60),
-            tenant: TenantId(0),
-            class: ClassId(0),
-            cost: 1,
-            bytes: 0,
-            retry_of: None,
-            supersedes: None,
-        };
+        let offer =
+            Offer::plain(gates.name_offer(), OwnerId(owner), now, now + Duration::from_secs(60));
         gates.ask(now, Stage::Call, offer)
     }
 

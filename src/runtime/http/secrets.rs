@@ -3,21 +3,18 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-use super::{Site, answer, auth, realtime};
+use super::auth::Caller;
+use super::{Site, answer, realtime};
 use crate::runtime::clock::Clock;
 use crate::runtime::variables::Variables;
 use crate::transport::realtime::preview_session;
 use crate::transport::realtime::secrets::SecretRequest;
 
 /// Mints an ephemeral key.
-pub async fn mint(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> Response {
-    let caller = match auth::check(&site, &headers) {
-        Ok(caller) => caller,
-        Err(refused) => return *refused,
-    };
+pub async fn mint(State(site): State<Site>, caller: Caller, body: Bytes) -> Response {
     let wrong = |wrong: crate::transport::realtime::Wrong| {
         let param = wrong.param.as_deref();
         answer::error(StatusCode::BAD_REQUEST, wrong.code, &wrong.message, param)

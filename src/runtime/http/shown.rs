@@ -12,6 +12,7 @@ use crate::admission::log::Log;
 use crate::admission::shadow::ShadowReport;
 use crate::admission::trial::Verdict;
 use crate::admission::waits::Waits;
+use crate::config::LIMIT_KEYS;
 use crate::id::Stage;
 use crate::runtime::gates::Seen;
 use crate::runtime::ledgers;
@@ -23,7 +24,7 @@ use crate::time::Timestamp;
 const INVENTORY_MAX: usize = 500;
 
 /// A gate with its limits, its counts and what watches it (B-023).
-pub(super) fn gate(site: &Site, stage: Stage) -> Option<Value> {
+pub(super) fn gate(site: &Site, stage: Stage) -> Value {
     let service = &site.service;
     let now = service.clock.now();
     let changed = service.changes.effective(stage);
@@ -53,7 +54,7 @@ pub(super) fn gate(site: &Site, stage: Stage) -> Option<Value> {
             "decisions": decisions(seen.gate.log()),
         })
     };
-    service.gates.see(stage, see)
+    service.gates.see(stage, see).unwrap_or_default()
 }
 
 /// What was declared, by the file, the command line or at run time, and where every value comes
@@ -63,7 +64,7 @@ fn declared(service: &Service, stage: Stage) -> (Map<String, Value>, Map<String,
     let configured = change::show(config.gate_limits(stage));
     let at_run_time: BTreeMap<String, Value> = service.changes.declared(stage);
     let (mut declared, mut source) = (Map::new(), Map::new());
-    for key in change::KEYS {
+    for key in LIMIT_KEYS {
         let written = config.limit_source(stage, key, &config.origins);
         let from = match at_run_time.get(key) {
             Some(value) if value == "inherit" => {

@@ -4,32 +4,24 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::admission::{invalid_limit, stage_and_body, stage_of};
-use super::{Site, answer, auth, shown};
+use super::admission::{GatePath, invalid_limit, json_of};
+use super::{Site, answer, shown};
 use crate::admission::watched::SHADOWS_MAX;
 use crate::admission::{OfferId, Settled};
 use crate::evidence::Evidence;
 use crate::runtime::{change, decisions};
 
 /// Begins a shadow: the gate's own limits with some of them changed, fed the same offers.
-pub async fn add_shadow(
-    State(site): State<Site>,
-    Path(gate): Path<String>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    if let Err(refused) = auth::check(&site, &headers) {
-        return *refused;
-    }
-    let service = &site.service;
-    let (stage, body) = match stage_and_body(service, &gate, &body) {
-        Ok(found) => found,
+pub async fn add_shadow(State(site): State<Site>, gate: GatePath, body: Bytes) -> Response {
+    let (service, stage) = (&site.service, gate.stage);
+    let body = match json_of(&body) {
+        Ok(body) => body,
         Err(refused) => return *refused,
     };
     let limits = match change::varied(service, stage, &body) {
@@ -43,26 +35,15 @@ pub async fn add_shadow(
         );
         return answer::error(StatusCode::CONFLICT, "too_many_shadows", &message, None);
     }
-    let shadows = shown::gate(&site, stage).map(|shown| shown["shadows"].clone());
-    Json(json!({"gate": gate, "limits": change::show(&limits), "shadows": shadows})).into_response()
+    let shadows = shown::gate(&site, stage)["shadows"].clone();
+    Json(json!({"gate": gate.name, "limits": change::show(&limits), "shadows": shadows}))
+        .into_response()
 }
 
 /// Ends a gate's shadows.
-pub async fn drop_shadows(
-    State(site): State<Site>,
-    Path(gate): Path<String>,
-    headers: HeaderMap,
-) -> Response {
-    if let Err(refused) = auth::check(&site, &headers) {
-        return *refused;
-    }
-    match stage_of(&site.service, &gate) {
-        Ok(stage) => {
-            site.service.gates.drop_shadows(stage);
-            Json(json!({"gate": gate, "shadows": []})).into_response()
-        }
-        Err(unknown) => *unknown,
-    }
+pub async fn drop_shadows(State(site): State<Site>, gate: GatePath) -> Response {
+    site.service.gates.drop_shadows(gate.stage);
+    Json(json!({"gate": gate.name, "shadows": []})).into_response()
 }
 
 /// From which decision on.
@@ -76,22 +57,14 @@ pub struct Since {
 /// replayed.
 pub async fn log(
     State(site): State<Site>,
-    Path(gate): Path<String>,
+    gate: GatePath,
     since: Result<Query<Since>, QueryRejection>,
-    headers: HeaderMap,
 ) -> Response {
-    if let Err(refused) = auth::check(&site, &headers) {
-        return *refused;
-    }
     let Ok(Query(Since { since })) = since else {
         let message = "since must be the number of a decision, from 0.";
         return answer::error(StatusCode::BAD_REQUEST, "invalid_since", message, Some("since"));
     };
-    let service = &site.service;
-    let stage = match stage_of(service, &gate) {
-        Ok(stage) => stage,
-        Err(unknown) => return *unknown,
-    };
+    let (service, stage) = (&site.service, gate.stage);
     let lines = service.gates.decisions_since(stage, since);
     let opening = decisions::opening(stage, &service.configured_limits(stage));
     let is_whole = lines.first().is_some_and(|line| line.seq == 0);
@@ -106,18 +79,10 @@ pub async fn log(
 }
 
 /// Frees a unit in quarantine of which somebody has made sure that nothing uses it any more.
-pub async fn reclaim(
-    State(site): State<Site>,
-    Path(gate): Path<String>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    if let Err(refused) = auth::check(&site, &headers) {
-        return *refused;
-    }
-    let service = &site.service;
-    let (stage, body) = match stage_and_body(service, &gate, &body) {
-        Ok(found) => found,
+pub async fn reclaim(State(site): State<Site>, gate: GatePath, body: Bytes) -> Response {
+    let (service, stage) = (&site.service, gate.stage);
+    let body = match json_of(&body) {
+        Ok(body) => body,
         Err(refused) => return *refused,
     };
     let Some(offer) = body.get("offer").and_then(Value::as_u64) else {
@@ -137,7 +102,7 @@ pub async fn reclaim(
     match service.gates.late_evidence(stage, OfferId(offer), evidence) {
         Some(Settled::Released(terminal)) => {
             let ended = terminal.disposition().to_string();
-            Json(json!({"gate": gate, "offer": offer, "ended": ended})).into_response()
+            Json(json!({"gate": gate.name, "offer": offer, "ended": ended})).into_response()
         }
         Some(Settled::AlreadyReleased) => {
             let message = "This unit was released before.";
