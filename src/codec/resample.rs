@@ -3,8 +3,8 @@
 //! An own polyphase FIR instead of rubato's: the coefficients (16-bit, at most 50 KiB a pair of
 //! rates) are shared by all calls, so that one stream costs 1.1 KiB where rubato's sinc resampler,
 //! with a table for each stream, takes 38 KiB (`tests/realtime_resample.rs` measures both); 20 ms
-//! from 24 to 16 kHz take 2 us of a core. Integer arithmetic also makes the result the same
-//! on every machine. The delay is half the filter: 1.5 ms at 24 kHz.
+//! from 24 to 16 kHz take 2 us of a core. Integer arithmetic also makes the result the same on
+//! every machine. The delay is half the filter: 1.5 ms at 24 kHz.
 
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
