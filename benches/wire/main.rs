@@ -162,7 +162,7 @@ fn measure_server(
 ) -> Result<Figures, String> {
     let plan = Plan {
         calls: part.calls,
-        warm_up: Duration::from_secs(if args.quick { 1 } else { 3 }),
+        warm_up: warm_up(args, part.detection),
         measure: Duration::from_secs(if args.quick { 4 } else { args.seconds }),
         detection: part.detection,
         floor,
@@ -173,4 +173,13 @@ fn measure_server(
     let figures = Figures::new(&server.name, measured);
     figures.print();
     Ok(figures)
+}
+
+/// A caller that takes its own turns has its first answer in its first whole cycle.
+fn warm_up(args: &Args, detection: Detection) -> Duration {
+    match detection {
+        _ if args.quick => Duration::from_secs(1),
+        Detection::Off => sound::CYCLE,
+        Detection::Silero => Duration::from_secs(3),
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -12,6 +13,8 @@ pub const RATE_HZ: u32 = 24_000;
 pub const FRAME_SAMPLES: usize = 480;
 /// A cycle of the scripted conversation, in frames of 20 ms.
 pub const CYCLE_FRAMES: usize = 500;
+/// The same as a time.
+pub const CYCLE: Duration = Duration::from_millis(20 * CYCLE_FRAMES as u64);
 /// The caller speaks at the beginning of it.
 pub const SPEECH_FRAMES: usize = 200;
 /// Where Debian's packages put recorded prompts.

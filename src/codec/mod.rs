@@ -3,4 +3,5 @@
 //! Knows samples and bytes, nothing of calls or wires.
 
 pub mod g711;
+pub mod packed;
 pub mod resample;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::audio::{CALLER_RATE_HZ, duration_to_samples, level_dbfs, samples_to_duration};
+use crate::codec::packed::Packed;
 use crate::provider::ear::Listening;
 
 /// More than any usual prefix padding and the time speech takes to be known.
@@ -18,11 +19,11 @@ const KEPT_MANUAL: Duration = Duration::from_secs(120);
 /// A window this quiet holds no speech: the detector is not asked.
 const PLAINLY_SILENT_DBFS: f32 = -55.0;
 
-/// Sound by its position since the call began, in the pieces it came in: no room beyond what it
-/// needs.
+/// Sound by its position since the call began, packed in the pieces it came in: no room beyond what
+/// it needs.
 #[derive(Debug, Default)]
 pub(super) struct Sound {
-    kept: VecDeque<Box<[i16]>>,
+    kept: VecDeque<Packed>,
     /// Samples in all pieces.
     samples: usize,
     /// Position of the first sample kept.
@@ -46,7 +47,7 @@ impl Sound {
     /// Takes more sound and forgets what is too old for its use.
     pub fn push(&mut self, samples: &[i16], keep: Keep) {
         if !samples.is_empty() {
-            self.kept.push_back(samples.into());
+            self.kept.push_back(Packed::new(samples));
             self.samples += samples.len();
         }
         let most = match keep {
@@ -75,10 +76,13 @@ impl Sound {
         let mut skip = (from.saturating_sub(self.start) as usize).min(self.samples);
         let mut out = Vec::with_capacity(self.samples - skip);
         for piece in &self.kept {
-            let here = skip.min(piece.len());
-            skip -= here;
-            out.extend_from_slice(&piece[here..]);
+            if out.is_empty() && skip >= piece.len() {
+                skip -= piece.len();
+            } else {
+                piece.unpack(&mut out);
+            }
         }
+        out.drain(..skip);
         out
     }
 

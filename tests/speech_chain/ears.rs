@@ -2,7 +2,9 @@
 
 use crate::sounds::{recordings, sound, surroundings};
 use floorkeeper::provider::ear::{DETECTORS, Detector, END_OF_TURN, Listening};
-use floorkeeper::provider::{Surroundings, find};
+use floorkeeper::provider::{Surroundings, find, models, onnx};
+use ort::session::Session;
+use ort::value::TensorRef;
 
 fn detector(name: &str, around: &Surroundings) -> std::sync::Arc<dyn Detector> {
     let entry = find(DETECTORS, "vad.detector", name).expect("it is in the table");
@@ -46,6 +48,50 @@ fn silero_keeps_silent_on_music_and_noise() {
     let share =
         speech_share(&mut *detector.listen(), &music[..16_000 * 30.min(music.len() / 16_000)]);
     assert!(share < 0.02, "{share:.3} of the music is speech");
+}
+
+/// Silero as its makers mean it to be run.
+fn by_the_runtime(session: &mut Session, sound: &[i16]) -> ort::Result<Vec<f32>> {
+    let (mut input, mut state) = ([0.0_f32; 576], vec![0.0_f32; 256]);
+    let mut heard = Vec::new();
+    for window in sound.chunks_exact(512) {
+        input.copy_within(512.., 0);
+        for (to, from) in input[64..].iter_mut().zip(window) {
+            *to = f32::from(*from) / 32_768.0;
+        }
+        let outputs = session.run(ort::inputs! {
+            "input" => TensorRef::from_array_view(([1, input.len()], &input[..]))?,
+            "state" => TensorRef::from_array_view(([2_usize, 1, 128], &state[..]))?,
+            "sr" => TensorRef::from_array_view(([0_usize; 0], &[16_000_i64][..]))?,
+        })?;
+        let next = outputs["stateN"].try_extract_tensor::<f32>()?.1.to_vec();
+        heard.push(outputs["output"].try_extract_tensor::<f32>()?.1[0]);
+        drop(outputs);
+        state = next;
+    }
+    Ok(heard)
+}
+
+#[test]
+fn silero_computed_here_hears_what_the_runtime_hears() {
+    let Some(around) = surroundings("silero_computed_here") else { return };
+    let file = models::locate(&around.models_dir, &models::EARS, "silero_vad.onnx");
+    let session = onnx::session(&around.models_dir, &file.expect("it is in its pack"));
+    let mut session = session.expect("the runtime takes it");
+    let detector = detector("silero", &around);
+    let mut sounds: Vec<_> =
+        recordings("silero_computed_here").into_iter().map(|r| (r.name, r.sound)).collect();
+    if let Some(music) = sound("moh", "macroform-cold_day.wav") {
+        sounds.push(("music".to_owned(), music[..16_000 * 30.min(music.len() / 16_000)].to_vec()));
+    }
+    for (name, sound) in sounds {
+        let mut ear = detector.listen();
+        let wanted = by_the_runtime(&mut session, &sound).expect("the runtime runs it");
+        for (at, (window, wanted)) in sound.chunks_exact(512).zip(wanted).enumerate() {
+            let found = ear.hear(window);
+            assert!((found - wanted).abs() < 0.01, "{name}, window {at}: {found}, not {wanted}");
+        }
+    }
 }
 
 #[test]

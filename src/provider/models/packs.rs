@@ -101,7 +101,7 @@ pub static MOONSHINE: Pack = Pack {
     megabytes: 85,
     files: &[RUNTIME, ENCODER, DECODER, TOKENIZER, MOONSHINE_LICENCE],
     without: "the moonshine recogniser, and everything that needs ONNX Runtime \
-              (the silero detector, the smart_turn model, the piper voice)",
+              (the smart_turn model, the piper voice)",
 };
 
 /// Silero v6 speech detector (MIT) and Smart Turn v3.2 end-of-turn model (BSD-2).
