@@ -109,39 +109,18 @@ pub(super) fn samples_at(position: Duration) -> u64 {
     position.as_micros() as u64 * u64::from(CALLER_RATE_HZ) / 1_000_000
 }
 
-/// One call's speech detector with the window it is collecting.
-///
-/// Plainly silent windows are not judged at all. While speech is steady only every second window
-/// is: the one between is as loud as its neighbours and takes the last one's probability.
+/// One call's speech detector with the window it is collecting. Plainly silent windows are not
+/// judged at all.
 pub(super) struct Windows {
     listening: Box<dyn Listening>,
     window: Vec<i16>,
-    /// Windows in a row that were surely speech.
-    steady: u32,
-    last: Judged,
 }
-
-/// The last window that was judged.
-struct Judged {
-    probability: f32,
-    level_dbfs: f32,
-    /// The window behind it took its probability.
-    used: bool,
-}
-
-/// Windows of sure speech behind which every second one is judged.
-const STEADY: u32 = 8;
-/// A probability that is surely speech.
-const SURE: f32 = 0.9;
-/// How much quieter a window may be than the one before and be taken for the same speech.
-const AS_LOUD_DB: f32 = 9.0;
 
 impl Windows {
     /// Nothing heard yet.
     pub fn new(listening: Box<dyn Listening>) -> Self {
         let window = Vec::with_capacity(listening.window());
-        let last = Judged { probability: 0.0, level_dbfs: f32::NEG_INFINITY, used: true };
-        Windows { listening, window, steady: 0, last }
+        Windows { listening, window }
     }
 
     /// How many samples would be in an incomplete window behind this many more.
@@ -165,22 +144,11 @@ impl Windows {
     }
 
     fn judge(&mut self, size: usize) -> f32 {
-        let level = level_dbfs(&self.window);
-        if level < PLAINLY_SILENT_DBFS {
-            self.steady = 0;
+        if level_dbfs(&self.window) < PLAINLY_SILENT_DBFS {
             self.listening.skip(size);
             return 0.0;
         }
-        let as_loud = level > self.last.level_dbfs - AS_LOUD_DB;
-        if self.steady >= STEADY && !self.last.used && as_loud {
-            self.last.used = true;
-            self.listening.pass(&self.window);
-            return self.last.probability;
-        }
-        let probability = self.listening.hear(&self.window);
-        self.steady = if probability > SURE { self.steady + 1 } else { 0 };
-        self.last = Judged { probability, level_dbfs: level, used: false };
-        probability
+        self.listening.hear(&self.window)
     }
 }
 
@@ -211,23 +179,20 @@ mod tests {
             self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             0.99
         }
-        fn pass(&mut self, _: &[i16]) {}
         fn skip(&mut self, _: usize) {}
     }
 
     #[test]
-    fn steady_speech_is_judged_every_second_window_and_a_drop_at_once() {
+    fn every_window_is_judged_but_plain_silence() {
         let asked = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
         let count = || asked.load(std::sync::atomic::Ordering::Relaxed);
         let mut windows = Windows::new(Box::new(Counting(asked.clone())));
         let mut told = 0;
-        windows.push(&[8_000; 512 * 8], |_, _| told += 1);
-        assert_eq!((told, count()), (8, 8), "an onset is judged window by window");
-        windows.push(&[8_000; 512 * 8], |_, _| told += 1);
-        assert_eq!((told, count()), (16, 12));
-        windows.push(&[500; 512], |_, _| told += 1);
-        assert_eq!((told, count()), (17, 13), "a much quieter window is judged");
+        windows.push(&[8_000; 512 * 8 + 100], |_, _| told += 1);
+        assert_eq!((told, count()), (8, 8), "what is incomplete waits for the rest");
+        windows.push(&[500; 412], |_, _| told += 1);
+        assert_eq!((told, count()), (9, 9));
         windows.push(&[0; 512], |probability, _| assert_eq!(probability, 0.0));
-        assert_eq!(count(), 13, "plain silence is not");
+        assert_eq!(count(), 9);
     }
 }

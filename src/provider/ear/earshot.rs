@@ -49,11 +49,6 @@ impl Listening for EarshotEar {
         self.detector.predict_i16(window).clamp(0.0, 1.0)
     }
 
-    fn pass(&mut self, window: &[i16]) {
-        // It is cheap, and its features run on from window to window.
-        let _ = self.hear(window);
-    }
-
     fn skip(&mut self, samples: usize) {
         let before = self.skipped;
         self.skipped = self.skipped.saturating_add(samples);

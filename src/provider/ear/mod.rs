@@ -28,8 +28,6 @@ pub trait Listening: Send {
     fn window(&self) -> usize;
     /// The probability, 0 to 1, that this window holds speech.
     fn hear(&mut self, window: &[i16]) -> f32;
-    /// The window follows the one before without being judged: keeps what the next one needs of it.
-    fn pass(&mut self, window: &[i16]);
     /// This much plainly silent sound was skipped: forget what only mattered a moment ago.
     fn skip(&mut self, samples: usize);
 }

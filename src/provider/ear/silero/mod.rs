@@ -69,17 +69,13 @@ impl Listening for SileroEar {
         WINDOW
     }
 
-    fn pass(&mut self, window: &[i16]) {
+    fn hear(&mut self, window: &[i16]) -> f32 {
         debug_assert_eq!(window.len(), WINDOW);
         self.skipped = 0;
         self.input.copy_within(WINDOW.., 0);
         for (to, from) in self.input[CONTEXT..].iter_mut().zip(window) {
             *to = f32::from(*from) / 32_768.0;
         }
-    }
-
-    fn hear(&mut self, window: &[i16]) -> f32 {
-        self.pass(window);
         self.network.run(&self.input, &mut self.state)
     }
 
