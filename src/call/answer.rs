@@ -96,9 +96,9 @@ impl Call {
             self.grant_side(now, side, lease);
             return None;
         }
-        if !self.floor.answer().is_some_and(|answer| answer.model.awaits(offer)) {
-            return Some(lease);
-        }
+        let answer = self.floor.answer().filter(|answer| answer.model.awaits(offer));
+        let Some(turn) = answer.map(|answer| answer.turn.id) else { return Some(lease) };
+        self.note(Stage::Model, "admitted", "", Some(turn));
         self.wait_is_over(now);
         self.think(now, admit, lease);
         None
@@ -256,6 +256,7 @@ impl Call {
         };
         let turn = answer.turn.id;
         let waited = std::mem::replace(&mut answer.voice, Voice::Unasked);
+        self.note(Stage::Synthesis, "admitted", "", Some(turn));
         self.wait_is_over(now);
         if let Voice::Waiting(_, phrases) = waited {
             self.start_voice(lease, turn, phrases);

@@ -37,6 +37,7 @@ impl Call {
         let offer = lease.offer;
         let waiting = self.utterance(|utterance| utterance.recognition.awaits(offer));
         let Some(from) = waiting.map(|utterance| utterance.from) else { return Some(lease) };
+        self.note(Stage::Recognition, "admitted", "", None);
         let run = self.start_recogniser(lease, from);
         if let Some(utterance) = self.utterance(|utterance| utterance.recognition.awaits(offer)) {
             utterance.recognition = Recognition::Open(run);

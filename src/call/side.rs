@@ -80,6 +80,7 @@ impl Call {
         let Some(request) = self.sides.get(&response).map(|side| side.request.clone()) else {
             return;
         };
+        self.note(Stage::Model, "admitted", "", None);
         let run = self.think_beside(lease, &request);
         if let Some(side) = self.sides.get_mut(&response) {
             side.model = Model::Writing(run);

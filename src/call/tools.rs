@@ -180,6 +180,8 @@ impl Call {
         let Some(at) = answer.and_then(|answer| answer.calls.iter().position(waits)) else {
             return Some(lease);
         };
+        let turn = self.floor.answer().map(|answer| answer.turn.id);
+        self.note(stage, "admitted", "", turn);
         let answer = self.floor.answer()?;
         let call = answer.calls[at].call.clone();
         let specs = answer.request.tools.clone().unwrap_or_else(|| self.settings.tools.clone());
