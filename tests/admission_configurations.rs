@@ -192,7 +192,9 @@ impl Desk {
                 self.leases.push(lease);
                 word
             }
-            Wake::Ended { offer, terminal: Terminal::Expired, .. } => format!("{} expired", offer.0),
+            Wake::Ended { offer, terminal: Terminal::Expired, .. } => {
+                format!("{} expired", offer.0)
+            }
             Wake::Ended { offer, terminal, .. } => format!("{} {terminal:?}", offer.0),
         };
         wakes.into_iter().map(word).collect()

@@ -113,6 +113,17 @@ fn every_test_that_is_named_exists() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// A-163…A-182: twenty questions; what the last one asks no test can show.
+#[test]
+fn every_question_is_answered_with_a_test() {
+    let text = read(&root().join("docs/questions.md"));
+    let answers: Vec<&str> = text.split("\n### ").skip(1).collect();
+    assert_eq!(answers.len(), 20);
+    let untested: Vec<_> =
+        answers[..19].iter().filter(|answer| !answer.contains(".rs::")).collect();
+    assert!(untested.is_empty(), "{untested:?}");
+}
+
 /// The reference tells every key that a fixture may have.
 #[test]
 fn the_reference_knows_the_whole_fixture_language() {

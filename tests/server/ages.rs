@@ -1,5 +1,5 @@
-//! Age at the gates of a server: a starved class is seen by it while depth is flat, and a timer that
-//! fires late changes nothing about who was too old.
+//! Age at the gates of a server: a starved class is seen by it while depth is flat, and a timer
+//! that fires late changes nothing about who was too old.
 
 use std::time::Duration;
 
@@ -90,8 +90,9 @@ async fn model(rig: &Rig) -> Value {
     gates.clone().find(|gate| gate["gate"] == "model").expect("the model's gate").clone()
 }
 
-/// C-018, C-051, A-132: every newer offer of the better class goes first, so that depth never moves;
-/// `GET /v1/admission` shows the starved class by the age of its oldest, and the aging rule ends it.
+/// C-018, C-051, A-132: every newer offer of the better class goes first, so that depth never
+/// moves; `GET /v1/admission` shows the starved class by the age of its oldest, and the aging rule
+/// ends it.
 #[tokio::test]
 async fn a_starved_class_is_seen_by_its_age_and_the_aging_rule_ends_it() {
     const AGING_MS: u64 = 400;

@@ -252,7 +252,10 @@ async fn sixty_upgrades_at_once() {
         match next(&mut answers).await {
             (answer, _) if answer.status == 101 => let_in += 1,
             (answer, _) => {
-                assert_eq!((answer.status, answer.code().as_str()), (504, "admission_queue_timeout"));
+                assert_eq!(
+                    (answer.status, answer.code().as_str()),
+                    (504, "admission_queue_timeout")
+                );
                 timed_out += 1;
             }
         }
@@ -288,7 +291,7 @@ async fn sixty_turns_at_once() {
         match (first.as_str(), end["status"].as_str(), code) {
             ("admitted", Some("completed"), _) => completed += 1,
             ("queued", Some("completed"), _) => {
-                assert_eq!(said, ["queued", "admitted"], "told when its wait was over");
+                assert_eq!(said[..2], ["queued", "admitted"], "told when its wait was over");
                 completed += 1;
             }
             ("queued", Some("failed"), Some("admission_queue_timeout")) => expired += 1,

@@ -9,6 +9,7 @@ mod bursts;
 mod call_gate;
 mod client;
 mod connections;
+mod documents;
 mod drain;
 mod floods;
 mod http;
