@@ -11,7 +11,7 @@ use floorkeeper::evidence::Evidence;
 use floorkeeper::id::{ClassId, Generation, Stage, TenantId};
 use floorkeeper::time::{Timestamp, ms};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed};
+use proptest::test_runner::Config;
 
 /// What happens to a gate, each after so many milliseconds.
 #[derive(Clone, Debug)]
@@ -162,8 +162,7 @@ fn outcomes(limits: &Limits, deeds: &[(u64, Deed)], late_ms: Option<u64>) -> Wor
 }
 
 fn config(cases: u32) -> Config {
-    let rng_seed = RngSeed::Fixed(20_261_130);
-    Config { cases, rng_seed, failure_persistence: None, ..Config::default() }
+    Config { cases, failure_persistence: None, ..Config::default() }
 }
 
 proptest! {
