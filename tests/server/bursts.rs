@@ -29,15 +29,7 @@ const REFUSED: usize = BURST - SLOTS - QUEUE;
 /// Reads `/metrics` again and again beside a burst, and holds every page to the gate's bounds.
 struct Sampler {
     stop: Arc<AtomicBool>,
-    task: JoinHandle<Sampled>,
-}
-
-#[derive(Debug, Default)]
-struct Sampled {
-    pages: u32,
-    inflight_max: f64,
-    queued_max: f64,
-    cleanup_pending_max: f64,
+    task: JoinHandle<u32>,
 }
 
 impl Sampler {
@@ -47,15 +39,16 @@ impl Sampler {
         Sampler { stop, task }
     }
 
-    async fn end(self) -> Sampled {
+    async fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.task.await.expect("no page was out of bounds")
+        let pages = self.task.await.expect("no page was out of bounds");
+        assert!(pages > 1, "the burst was not looked at");
     }
 }
 
-async fn sample(from: SocketAddr, gate: &str, stop: Arc<AtomicBool>) -> Sampled {
-    let mut sampled = Sampled::default();
-    while !stop.load(Ordering::Relaxed) || sampled.pages == 0 {
+async fn sample(from: SocketAddr, gate: &str, stop: Arc<AtomicBool>) -> u32 {
+    let mut pages = 0;
+    while !stop.load(Ordering::Relaxed) {
         let page = http::ask(from, "GET", "/metrics", &[], "").await.text();
         let value = |metric: &str| gauge(&page, metric, gate);
         let (inflight, queued) = (value("admission_inflight"), value("admission_queued"));
@@ -68,12 +61,9 @@ async fn sample(from: SocketAddr, gate: &str, stop: Arc<AtomicBool>) -> Sampled 
             let anomaly = format!("anomalies_total{{gate=\"{gate}\",kind=\"{kind}\"}}");
             assert_eq!(number(&page, &anomaly), 0.0, "B-089");
         }
-        sampled.pages += 1;
-        sampled.inflight_max = sampled.inflight_max.max(inflight);
-        sampled.queued_max = sampled.queued_max.max(queued);
-        sampled.cleanup_pending_max = sampled.cleanup_pending_max.max(pending);
+        pages += 1;
     }
-    sampled
+    pages
 }
 
 fn gauge(page: &str, metric: &str, gate: &str) -> f64 {
@@ -83,6 +73,12 @@ fn gauge(page: &str, metric: &str, gate: &str) -> f64 {
 fn number(page: &str, series: &str) -> f64 {
     let line = page.lines().find_map(|line| line.strip_prefix(&format!("floorkeeper_{series} ")));
     line.unwrap_or_else(|| panic!("no {series} in {page}")).parse().expect("a number")
+}
+
+/// The burst did meet the gate's bounds, and went no further.
+fn met_its_bounds(rig: &Rig, stage: Stage) {
+    let most = rig.counts(stage).high;
+    assert_eq!((most.active_units, most.queued), (SLOTS as u32, QUEUE as u32), "B-088");
 }
 
 /// The gate is as it was before the burst: everything that was offered is refused or over.
@@ -97,7 +93,7 @@ async fn is_as_before(rig: &Rig, gate: &str) -> Value {
     ledger
 }
 
-/// A model whose runs do not begin before the test lets them.
+/// A model whose runs do not begin, or when cancelled do not end, before the test lets them.
 struct Held {
     inner: Arc<dyn Llm>,
     doors: Arc<Doors>,
@@ -139,16 +135,21 @@ impl Llm for Held {
         Box::pin(async move {
             tokio::select! {
                 () = self.doors.pass() => self.inner.clone().run(request, out, cancel).await,
-                () = cancel.cancelled() => Ended::stopped(Evidence::NeverStarted),
+                () = cancel.cancelled() => {
+                    // The backend takes its time to show that it has stopped.
+                    self.doors.pass().await;
+                    Ended::stopped(Evidence::AbortAcknowledged)
+                }
             }
         })
     }
 }
 
 /// Calls enough for a burst of turns, and every gate but the model's out of the way.
-const ROOM: [&str; 5] = [
+const ROOM: [&str; 6] = [
     "limits.call.slots=64",
     "limits.synthesis.slots=64",
+    "limits.synthesis.max_wait_ms=60000",
     "limits.model.slots=16",
     "limits.model.queue=32",
     "turn.budget_ms=60000",
@@ -260,9 +261,8 @@ async fn sixty_upgrades_at_once() {
             }
         }
     }
-    let sampled = sampler.end().await;
-    assert_eq!(sampled.queued_max, QUEUE as f64, "{sampled:?}");
-    assert_eq!(sampled.inflight_max, SLOTS as f64, "{sampled:?}");
+    sampler.end().await;
+    met_its_bounds(&rig, Stage::Call);
     let ledger = is_as_before(&rig, "call").await;
     assert_eq!((&ledger["offered"], &ledger["refused"]), (&json!(BURST), &json!(REFUSED)));
     assert_eq!(ledger["terminal_by_kind"]["expired"].as_u64().unwrap_or(0), timed_out);
@@ -301,8 +301,8 @@ async fn sixty_turns_at_once() {
     }
     assert_eq!(completed + expired, SLOTS + QUEUE);
     assert_eq!(doors.runs(), completed, "B-007");
-    let sampled = sampler.end().await;
-    assert_eq!(sampled.queued_max, QUEUE as f64, "{sampled:?}");
+    sampler.end().await;
+    met_its_bounds(&rig, Stage::Model);
     let ledger = is_as_before(&rig, "model").await;
     assert_eq!((&ledger["offered"], &ledger["refused"]), (&json!(BURST), &json!(REFUSED)));
 }
@@ -314,7 +314,10 @@ async fn sixty_turns_whose_waiters_all_expire() {
     let (rig, doors) = held(&["limits.model.max_wait_ms=600"]).await;
     let sampler = Sampler::begin(&rig, "model");
     let asked = asked_at_once(&rig).await;
-    assert_split(&asked);
+    // On a machine so busy that sixty do not ask within 600 ms, the last find places free again.
+    let waited = those(&asked, "queued");
+    assert_eq!(those(&asked, "admitted"), SLOTS);
+    assert_eq!(those(&asked, "overloaded{queue_full}"), BURST - SLOTS - waited);
     let (running, others): (Vec<_>, Vec<_>) =
         asked.into_iter().enumerate().partition(|(_, (_, first))| first == "admitted");
     let told = others.into_iter().map(|(nth, (mut client, first))| async move {
@@ -329,7 +332,7 @@ async fn sixty_turns_whose_waiters_all_expire() {
             _ => assert_eq!(code, "admission_capacity"),
         }
         assert!(client.audio_ms(&end["id"]) > 0, "A-133: told in words");
-        (nth, client, first)
+        (nth, client)
     });
     let told = join_all(told).await;
     let counts = rig.counts(Stage::Model);
@@ -340,37 +343,27 @@ async fn sixty_turns_whose_waiters_all_expire() {
         client.hang_up().await;
     });
     join_all(finished).await;
-    let mut hung_up = Vec::new();
-    for (nth, mut client, first) in told {
-        let late = rig.model.asked(&question(nth));
+    for (nth, ..) in &told {
+        let late = rig.model.asked(&question(*nth));
         assert!(late.is_none(), "A-149: resurrected: {late:?}");
-        if first == "queued" && hung_up.is_empty() {
-            client.ask("And the night after?").await;
-            assert_eq!(client.answered().await["status"], "completed", "A-150");
-        }
-        hung_up.push(client.hang_up());
     }
-    join_all(hung_up).await;
+    let mut clients: Vec<Client> = told.into_iter().map(|(_, client)| client).collect();
+    clients[0].ask("And the night after?").await;
+    assert_eq!(clients[0].answered().await["status"], "completed", "A-150");
+    join_all(clients.into_iter().map(Client::hang_up)).await;
     assert_eq!(doors.runs(), SLOTS + 1, "B-007: what expired opened nothing");
-    let sampled = sampler.end().await;
-    assert_eq!(sampled.queued_max, QUEUE as f64, "{sampled:?}");
+    sampler.end().await;
+    met_its_bounds(&rig, Stage::Model);
     let ledger = is_as_before(&rig, "model").await;
-    assert_eq!(ledger["terminal_by_kind"]["expired"], QUEUE, "{ledger:#}");
+    assert_eq!(ledger["terminal_by_kind"]["expired"], waited, "{ledger:#}");
 }
 
 /// half of those that run hang up, half are talked over. Their units stay taken until
-/// the backend proves its end, seconds later; only then does anybody who waits go on.
+/// the backend proves its end; only then does anybody who waits go on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixty_turns_whose_cleanup_is_late() {
-    // The first sixteen runs never say a word of themselves; later ones answer.
-    let never = "60000,".repeat(SLOTS);
-    let first_token = format!("llm.first_token_ms=[{never}10]");
-    let settings: Vec<&str> = ROOM
-        .into_iter()
-        .chain(["limits.model.max_wait_ms=15000", "limits.model.evidence_ms=20000"])
-        .chain(["llm.cancel_ack_ms=2000", &first_token])
-        .collect();
-    let rig = Rig::start(&settings).await;
+    let patience = ["limits.model.max_wait_ms=60000", "limits.model.evidence_ms=60000"];
+    let (rig, doors) = held(&patience).await;
     let sampler = Sampler::begin(&rig, "model");
     let asked = asked_at_once(&rig).await;
     assert_split(&asked);
@@ -393,6 +386,10 @@ async fn sixty_turns_whose_cleanup_is_late() {
         counts => Err(format!("{counts:?}")),
     })
     .await;
+    assert_eq!(doors.runs(), SLOTS, "B-007");
+    let page = rig.get("/metrics").await.text();
+    assert_eq!(gauge(&page, "lease_cleanup_pending", "model"), SLOTS as f64, "A-141");
+    doors.open();
     let ends = others.into_iter().map(|(mut client, first)| async move {
         let end = client.answered().await;
         client.hang_up().await;
@@ -402,8 +399,8 @@ async fn sixty_turns_whose_cleanup_is_late() {
         let right = if first == "queued" { "completed" } else { "failed" };
         assert_eq!(status, right, "{first}");
     }
-    let sampled = sampler.end().await;
-    assert_eq!(sampled.cleanup_pending_max, SLOTS as f64, "A-141: seen in /metrics: {sampled:?}");
+    sampler.end().await;
+    met_its_bounds(&rig, Stage::Model);
     join_all(talked_over.drain(..).map(Client::hang_up)).await;
     let ledger = is_as_before(&rig, "model").await;
     let ended = |why: &str| ledger["terminal_by_kind"][why].as_u64().unwrap_or(0);
