@@ -153,6 +153,7 @@ fn outcomes(limits: &Limits, deeds: &[(u64, Deed)], late_ms: Option<u64>) -> Wor
                 break;
             }
             world.timer(Timestamp::from_millis(fires_ms));
+            assert_ne!(world.gate.next_deadline(), Some(due), "it was due and is still there");
         }
         now_ms = until_ms;
         world.happens(Timestamp::from_millis(now_ms), number as u64, deed);
