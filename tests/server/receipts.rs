@@ -159,7 +159,7 @@ impl Stage {
         assert_eq!(self.receipts(), 0, "{}: what was refused opened something", self.gate);
         self.let_go().await;
         let said = self.said_to(&mut client, turn).await;
-        assert_eq!(said.first().map(String::as_str), Some("admitted"), "{}: {said:?}", self.gate);
+        assert!(said[0].starts_with("admitted"), "{}: {said:?}", self.gate);
         assert_eq!(self.receipts(), 1, "{}", self.gate);
         client.hang_up().await;
         self.rig.quiet().await;
