@@ -58,7 +58,7 @@ impl Call {
             tenant: self.identity.tenant,
             class: self.identity.class,
             cost: 1,
-            bytes: 0,
+            bytes: self.kept_bytes(stage),
             retry_of: None,
             supersedes: None,
         }
@@ -81,6 +81,15 @@ impl Call {
             Some((Some(_), false)) => born + most.min(self.quiet_max()),
             Some((Some(_), true)) => now + most,
             Some((None, _)) | None => born + most,
+        }
+    }
+
+    /// What this work keeps while it waits, where that may be as large as whoever wrote it likes
+    /// . Sound is bounded where it is kept.
+    fn kept_bytes(&self, stage: Stage) -> u64 {
+        match stage {
+            Stage::Model => self.history.bytes() as u64,
+            _ => 0,
         }
     }
 

@@ -194,6 +194,11 @@ impl History {
         Ok(spoken.heard)
     }
 
+    /// Bytes of all that is kept.
+    pub fn bytes(&self) -> usize {
+        self.entries.iter().map(Entry::bytes).sum()
+    }
+
     /// What a model is shown, oldest first. Results stand right behind their calls, as model
     /// servers demand, whenever they came; a call without a result is shown as unfinished, not as
     /// new.

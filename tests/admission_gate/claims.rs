@@ -75,3 +75,25 @@ fn a_claim_of_an_owner_that_is_over_is_free_at_once() {
     assert!(wakes.is_empty(), "whoever is over is told nothing");
     gate.audit().unwrap();
 }
+
+/// a lapse that is noticed late gives its unit to who was alive when it was due.
+#[test]
+fn a_late_timer_changes_nothing_for_who_waits_behind_a_claim() {
+    let outcome = |steps: &[u64]| {
+        let mut gate = gate();
+        let wakes = &mut Vec::new();
+        let _claim = gate.claim(at(0), offer(1, 0, 100), wakes);
+        for (id, life_ms) in [(2, 50), (3, 100), (4, 150)] {
+            let waits = gate.offer(at(0), offer(id, 0, life_ms), wakes);
+            assert!(matches!(waits, Answer::Queued(_)), "{waits:?}");
+        }
+        steps.iter().for_each(|&now_ms| gate.expire(at(now_ms), wakes));
+        gate.audit().unwrap();
+        wakes.iter().map(Told::from).collect::<Vec<Told>>()
+    };
+    let ended = |id| Told::Ended(OfferId(id), Terminal::Expired);
+    let told = [ended(2), ended(1), ended(3), Told::Granted(OfferId(4))];
+    assert_eq!(outcome(&[51, 101, 151]), told, "in time");
+    assert_eq!(outcome(&[101]), told);
+    assert_eq!(outcome(&[300]), told, "200 ms late");
+}

@@ -174,3 +174,17 @@ async fn a_written_answer_is_refused_in_writing() {
     client.hang_up().await;
     rig.quiet().await;
 }
+
+/// what may wait is bounded in bytes as well, by what the conversation has grown to.
+#[tokio::test]
+async fn a_conversation_too_large_to_wait_is_told_so() {
+    let limits =
+        ["limits.model.slots=1", "limits.model.queue=4", "limits.model.queue_bytes=\"2KiB\""];
+    let rig = Rig::start(&limits).await;
+    let mut client = Client::connect(&rig).await;
+    rig.put("/v1/admission/model/hold", &json!({"units": "all", "max_s": 60})).await;
+    client.ask(&"Tell me all of it. ".repeat(200)).await;
+    assert_eq!(client.answered().await["status"], "failed");
+    assert_eq!(client.said_by("model"), ["overloaded{bytes}"]);
+    client.hang_up().await;
+}

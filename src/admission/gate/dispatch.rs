@@ -108,12 +108,20 @@ impl Gate {
         if self.limits.intake == Intake::QueueFirst {
             return;
         }
+        let mut freed_at = None;
         while let Some((deadline, at)) = self.deadlines.first() {
             if now <= deadline {
                 return;
             }
+            if freed_at.is_some_and(|freed_at| deadline > freed_at) {
+                // Who was alive when a claim lapsed gets what it held, however late this is.
+                freed_at = None;
+                self.fill(now, wakes);
+                continue;
+            }
             if self.slab[at].state != State::Queued {
                 self.lapse(now, at, wakes);
+                freed_at = Some(deadline);
                 continue;
             }
             if mutant::is("head_only_expiry") && self.lanes.first(&self.slab) != Some(at) {
