@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use toml::Value;
 
+use super::classes::Classes;
 use super::reader::{Ask, Reader, nearest, told, whole};
 use super::template::Template;
 
@@ -29,6 +30,8 @@ pub struct Agent {
     pub voice: Option<String>,
     /// Tools on offer, by name.
     pub tools: Vec<String>,
+    /// The workload class of its calls; `None` is none of those that are named.
+    pub class: Option<String>,
     /// What is kept with each of its calls.
     pub metadata: BTreeMap<String, Template>,
     /// What its calls may use up.
@@ -49,13 +52,18 @@ pub struct AgentLimits {
 }
 
 /// Reads every profile. `tools` are the tools there are.
-pub(super) fn read(reader: &mut Reader<'_>, tools: &[String]) -> BTreeMap<String, Agent> {
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    tools: &[String],
+    classes: &Classes,
+) -> BTreeMap<String, Agent> {
     let mut names = reader.names("agent");
     names.push(DEFAULT_AGENT.to_owned());
-    names.into_iter().map(|name| (name.clone(), profile(reader, name, tools))).collect()
+    let read = |name: String| (name.clone(), profile(reader, name, tools, classes));
+    names.into_iter().map(read).collect()
 }
 
-fn profile(reader: &mut Reader<'_>, name: String, tools: &[String]) -> Agent {
+fn profile(reader: &mut Reader<'_>, name: String, tools: &[String], classes: &Classes) -> Agent {
     let own = |key: &str| format!("agent.{name}.{key}");
     let ask = |key: &str| {
         let mut keys = vec![own(key), format!("agent.{DEFAULT_AGENT}.{key}")];
@@ -71,12 +79,27 @@ fn profile(reader: &mut Reader<'_>, name: String, tools: &[String]) -> Agent {
         language: reader.text(ask("language"), "en"),
         voice: (!voice.is_empty()).then_some(voice),
         tools: reader.list(ask("tools"), &["find_slot", "book"]),
+        class: class(reader, &name, ask("class"), classes),
         limits: limits(reader, &name),
         metadata,
         name: name.clone(),
     };
     check(reader, &agent, tools);
     agent
+}
+
+/// A class that exists; calls of no class say nothing.
+fn class(reader: &mut Reader<'_>, name: &str, ask: Ask, classes: &Classes) -> Option<String> {
+    let class = Some(reader.text(ask, "")).filter(|class| !class.is_empty())?;
+    if !classes.names().any(|known| known == class) {
+        let right = match nearest(&class, classes.names()) {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None => format!("describe it in [class.{class}], or leave it out"),
+        };
+        let key = format!("agent.{name}.class");
+        reader.refuse(&key, format!("there is no class \"{class}\""), right);
+    }
+    Some(class)
 }
 
 fn metadata(reader: &mut Reader<'_>, name: &str) -> BTreeMap<String, Template> {

@@ -183,6 +183,8 @@ impl GateLimits {
                 Fairness::Fair => admission::Fairness::Fair,
             },
             adaptive: self.adaptive,
+            classes: self.classes.clone(),
+            aging_ms: (!self.aging.is_zero()).then_some(self.aging.as_millis() as u64),
             ..admission::Limits::default()
         }
     }

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use toml::Value;
 
+use super::classes::Classes;
 use super::reader::{Ask, Choice, Reader, told, whole};
+use crate::admission::limits::ClassRule;
 
 /// Everything that is said of one gate.
-pub const LIMIT_KEYS: [&str; 13] = [
+pub const LIMIT_KEYS: [&str; 14] = [
     "mode",
     "slots",
     "queue",
@@ -22,6 +24,7 @@ pub const LIMIT_KEYS: [&str; 13] = [
     "telemetry_stale_ms",
     "warmup_ms",
     "evidence_ms",
+    "aging_ms",
 ];
 /// Most units a ceiling may have.
 pub const SLOTS_MAX: u64 = 100_000;
@@ -82,6 +85,10 @@ pub struct GateLimits {
     pub warmup: Duration,
     /// How long after a cancel evidence may take before the lease is unknown.
     pub evidence: Duration,
+    /// Who has waited longer than this goes before every order of classes; zero is never.
+    pub aging: Duration,
+    /// What classes are promised here.
+    pub classes: Vec<ClassRule>,
 }
 
 /// Whether a gate decides.
@@ -174,8 +181,8 @@ impl Limits {
 
     /// Reads every gate. The slots are a judgement for a two-core laptop with the embedded chain:
     /// what it holds without the caller hearing it, not what it could be made to queue.
-    pub(super) fn read(reader: &mut Reader<'_>, tools: &[String]) -> Limits {
-        Limits {
+    pub(super) fn read(reader: &mut Reader<'_>, tools: &[String], classes: &Classes) -> Limits {
+        let mut limits = Limits {
             call: gate(reader, &["call"], 200, 16),
             recognition: gate(reader, &["recognition"], 32, 0),
             model: gate(reader, &["model"], 64, 0),
@@ -184,7 +191,22 @@ impl Limits {
             callback: gate(reader, &["callback"], 1_000, 0),
             handoff: gate(reader, &["handoff"], 4, 0),
             tool: tools.iter().map(|tool| (tool.clone(), tool_gate(reader, tool))).collect(),
+        };
+        let fixed = [
+            ("call", &mut limits.call),
+            ("recognition", &mut limits.recognition),
+            ("model", &mut limits.model),
+            ("synthesis", &mut limits.synthesis),
+            ("tools", &mut limits.tools),
+            ("callback", &mut limits.callback),
+            ("handoff", &mut limits.handoff),
+        ];
+        let of_tools = limits.tool.values_mut().map(|gate| ("tools", gate));
+        for (name, gate) in fixed.into_iter().chain(of_tools) {
+            gate.classes = classes.rules(name);
+            classes.check(reader, name, gate);
         }
+        limits
     }
 }
 
@@ -214,6 +236,8 @@ fn gate(reader: &mut Reader<'_>, tables: &[&str], slots: u64, queue: u64) -> Gat
         telemetry_stale: reader.ms(ask("telemetry_stale_ms"), 30_000, 1..=LIMIT_MS_MAX),
         warmup: reader.ms(ask("warmup_ms"), 0, 0..=LIMIT_MS_MAX),
         evidence: reader.ms(ask("evidence_ms"), 2_000, 1..=LIMIT_MS_MAX),
+        aging: reader.ms(ask("aging_ms"), 0, 0..=LIMIT_MS_MAX),
+        classes: Vec::new(),
     };
     if limits.queue > 0 && limits.max_wait.is_zero() {
         let key = format!("limits.{}.max_wait_ms", tables[0]);

@@ -14,6 +14,7 @@ mod agent;
 mod auth;
 mod calls;
 mod chosen;
+mod classes;
 mod error;
 mod limits;
 mod prompt_audio;
@@ -29,6 +30,7 @@ pub use agent::{Agent, AgentLimits, DEFAULT_AGENT};
 pub use auth::{Auth, Key};
 pub use calls::Abilities;
 pub use chosen::Chosen;
+pub use classes::{Class, Classes, NO_CLASS};
 pub use error::{ConfigError, ConfigErrors};
 pub use limits::{
     Fairness, GateLimits, LIMIT_KEYS, LIMIT_MS_MAX, Limits, Mode, Overflow, QUEUE_MAX, SLOTS_MAX,
@@ -56,6 +58,8 @@ pub struct Config {
     pub public_url: Option<Url>,
     /// Who may connect.
     pub auth: Auth,
+    /// Workload classes.
+    pub classes: Classes,
     /// Every gate's limits.
     pub limits: Limits,
     /// Who answers, by name; [`DEFAULT_AGENT`] is always there.
@@ -113,10 +117,10 @@ pub struct Inherited {
 impl Inherited {
     /// Wrong variables are refused where the whole configuration is read; here they count as not
     /// set.
-    fn read(env: &BTreeMap<String, String>, tools: &[String]) -> Inherited {
+    fn read(env: &BTreeMap<String, String>, tools: &[String], classes: &Classes) -> Inherited {
         let nothing = Node::empty();
         let mut reader = Reader::new(&nothing, env);
-        let limits = Limits::read(&mut reader, tools);
+        let limits = Limits::read(&mut reader, tools, classes);
         Inherited { limits, origins: Origins(reader.resolved) }
     }
 }
@@ -212,18 +216,20 @@ impl Config {
         let chosen = chosen::read(reader);
         let tools: Vec<String> = chosen.tools.keys().cloned().collect();
         let turn = Turn::read(reader);
-        let limits = Limits::read(reader, &tools);
+        let classes = Classes::read(reader);
+        let limits = Limits::read(reader, &tools, &classes);
         Config {
             listen: auth::listen(reader, &auth),
             public_url: auth::public_url(reader),
             auth,
             warnings: limits.warnings(),
-            inherited: Inherited::read(reader.env, &tools),
+            inherited: Inherited::read(reader.env, &tools, &classes),
             limits,
             call: Call::read(reader),
             fallback: FallbackTimes::read(reader, &turn, paths),
             turn,
-            agents: agent::read(reader, &tools),
+            agents: agent::read(reader, &tools, &classes),
+            classes,
             playout: Playout::read(reader),
             vad: chosen.vad,
             asr: chosen.asr,

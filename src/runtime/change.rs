@@ -239,6 +239,7 @@ fn inherit(limits: &mut GateLimits, inherited: &GateLimits, key: &str) {
         "telemetry_stale_ms" => limits.telemetry_stale = inherited.telemetry_stale,
         "warmup_ms" => limits.warmup = inherited.warmup,
         "evidence_ms" => limits.evidence = inherited.evidence,
+        "aging_ms" => limits.aging = inherited.aging,
         other => debug_assert!(false, "{other} was let in and is no key"),
     }
 }
@@ -286,6 +287,7 @@ fn set(limits: &mut GateLimits, key: &str, value: &Value) -> Result<(), Wrong> {
         "telemetry_stale_ms" => limits.telemetry_stale = milliseconds(key, value, 1)?,
         "warmup_ms" => limits.warmup = milliseconds(key, value, 0)?,
         "evidence_ms" => limits.evidence = milliseconds(key, value, 1)?,
+        "aging_ms" => limits.aging = milliseconds(key, value, 0)?,
         other => return known(other, &LIMIT_KEYS),
     }
     Ok(())
@@ -346,6 +348,7 @@ pub fn show(limits: &GateLimits) -> Map<String, Value> {
         "telemetry_stale_ms": limits.telemetry_stale.as_millis() as u64,
         "warmup_ms": limits.warmup.as_millis() as u64,
         "evidence_ms": limits.evidence.as_millis() as u64,
+        "aging_ms": limits.aging.as_millis() as u64,
     });
     match shown {
         Value::Object(shown) => shown,

@@ -6,10 +6,11 @@ use super::service::{NO_TENANT, Tenants};
 use crate::admission::disposition::{REASONS, TERMINALS};
 use crate::admission::gate::Gate;
 use crate::admission::ledger::Account;
+use crate::config::Classes;
 use crate::evidence::{Evidence, Unknown};
 
 /// A gate's conservation account as the API shows it.
-pub fn show(name: &str, gate: &Gate, tenants: &Tenants) -> Value {
+pub fn show(name: &str, gate: &Gate, tenants: &Tenants, classes: &Classes) -> Value {
     let ledger = gate.ledger();
     let mut shown = account(ledger.total());
     let evidence: Map<String, Value> = Evidence::ALL
@@ -26,7 +27,7 @@ pub fn show(name: &str, gate: &Gate, tenants: &Tenants) -> Value {
         .map(|(id, own)| (tenants.name(id).unwrap_or(NO_TENANT).to_owned(), account(own)))
         .collect();
     let by_class: Map<String, Value> =
-        ledger.classes().map(|(id, own)| (id.to_string(), account(own))).collect();
+        ledger.classes().map(|(id, own)| (classes.name(id), account(own))).collect();
     let more = json!({
         "gate": name,
         "balances": ledger.balances(),

@@ -22,7 +22,7 @@ use crate::admission::{Lease, Release};
 use crate::call::{Identity, Profile};
 use crate::config::{Abilities, Agent, Config};
 use crate::evidence::Evidence;
-use crate::id::{CallId, ClassId, Stage, TenantId};
+use crate::id::{CallId, Stage, TenantId};
 use crate::leg::{HangUp, Settings};
 use crate::transport::Leg;
 
@@ -240,7 +240,8 @@ impl Accepted {
         metadata: BTreeMap<String, String>,
     ) -> Accepted {
         let item_prefix = format!("item_{}{:x}_", service.incarnation, call.0);
-        let identity = Identity { call, tenant, class: ClassId(0), item_prefix };
+        let class = service.config.classes.find(agent.class.as_deref());
+        let identity = Identity { call, tenant, class, item_prefix };
         let abilities = service.abilities();
         let profile = service.config.profile(agent, &abilities, service.prompts.chooser());
         Accepted { identity, profile, metadata }

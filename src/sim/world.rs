@@ -17,7 +17,7 @@ use crate::call::{Action, Call, Cause, Choose, Event, Identity, trace};
 use crate::config::Abilities;
 use crate::dialogue::{ToolChoice, ToolRuns, ToolSpec};
 use crate::evidence::Evidence;
-use crate::id::{CallId, ClassId, ItemId, RunId, Stage, TenantId, ToolId};
+use crate::id::{CallId, ItemId, RunId, Stage, TenantId, ToolId};
 use crate::leg::{FromCaller, HangUp, Modality, Settings, ToCaller};
 use crate::provider::BuildError;
 use crate::time::{Timestamp, ms};
@@ -121,7 +121,7 @@ impl World {
         let identity = Identity {
             call: CallId(1),
             tenant: TenantId(0),
-            class: ClassId(0),
+            class: config.classes.find(agent.class.as_deref()),
             item_prefix: "item_".into(),
         };
         let profile = Arc::new(config.profile(agent, &abilities, fallback));

@@ -14,7 +14,9 @@ use floorkeeper::runtime::gates::OwnerGates;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::rig::{LIMIT, Rig};
+use crate::client::Client;
+use crate::http;
+use crate::rig::{LIMIT, Rig, eventually};
 
 /// Somebody who asks the model's gate without a call.
 struct Asker {
@@ -203,5 +205,38 @@ async fn expiry_is_told_while_every_slot_is_held() {
     assert_eq!(lease.offer.0, long);
     asker.give_back(&rig, lease);
     rig.service().gates.forget(asker.owner);
+    rig.quiet().await;
+}
+
+/// C-011, C-018: a class keeps its units at the call gate of a running server, goes first among the
+/// waiting, and is told apart by its name.
+#[tokio::test]
+async fn a_class_has_its_units_and_its_name() {
+    let settings = [
+        "class.vip.rank=50",
+        "class.vip.reserved.call=1",
+        "agent.gold.class=vip",
+        "limits.call.slots=2",
+        "limits.call.queue=4",
+        "limits.call.max_wait_ms=60000",
+    ];
+    let rig = Rig::start(&settings).await;
+    let first = Client::connect(&rig).await;
+    let parked = |path: &'static str| http::knock_at(rig.serving.address, path, &[]);
+    let mut plain = parked("/v1/realtime").await;
+    eventually("a call of no class finds one unit kept", || match rig.counts(Stage::Call) {
+        counts if counts.queued == 1 && counts.held_back == 1 => Ok(()),
+        counts => Err(format!("{counts:?}")),
+    })
+    .await;
+    let mut gold = parked("/v1/realtime?agent=gold").await;
+    assert_eq!(http::answer(&mut gold).await.status, 101, "it is kept for this class");
+    let shown = rig.get("/v1/admission/call").await.json();
+    assert_eq!(shown["waiting"]["classes"]["default"]["queued"], 1, "{shown:#}");
+    let ledger = rig.ledger("call").await;
+    assert_eq!(ledger["classes"]["vip"]["active"], 1, "{ledger:#}");
+    first.hang_up().await;
+    assert_eq!(http::answer(&mut plain).await.status, 101);
+    drop((plain, gold));
     rig.quiet().await;
 }

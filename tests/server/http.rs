@@ -71,7 +71,12 @@ pub async fn ask(
 
 /// Sends a WebSocket handshake with these further headers and leaves the answer to be read.
 pub async fn knock(to: SocketAddr, headers: &[(&str, &str)]) -> TcpStream {
-    let mut head = format!("GET /v1/realtime HTTP/1.1\r\nHost: {to}\r\n");
+    knock_at(to, "/v1/realtime", headers).await
+}
+
+/// The same at another path, or with a query.
+pub async fn knock_at(to: SocketAddr, path: &str, headers: &[(&str, &str)]) -> TcpStream {
+    let mut head = format!("GET {path} HTTP/1.1\r\nHost: {to}\r\n");
     for (name, value) in HANDSHAKE.iter().chain(headers) {
         head += &format!("{name}: {value}\r\n");
     }

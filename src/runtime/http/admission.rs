@@ -104,7 +104,8 @@ pub async fn ledger(State(site): State<Site>, _: Caller) -> Response {
         .stages()
         .filter_map(|stage| {
             let name = service.gate_name(stage);
-            service.gates.look(stage, |gate| ledgers::show(&name, gate, &service.tenants))
+            let (tenants, classes) = (&service.tenants, &service.config.classes);
+            service.gates.look(stage, |gate| ledgers::show(&name, gate, tenants, classes))
         })
         .collect();
     let balances = gates.iter().all(|gate| gate["balances"] == true);

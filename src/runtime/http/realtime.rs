@@ -48,7 +48,7 @@ pub async fn upgrade(
     };
     let agent = agent_of(&site, &query).clone();
     let call = site.service.next_call();
-    let slot = match take_slot(&site, call, &caller).await {
+    let slot = match take_slot(&site, call, &caller, &agent).await {
         Ok(slot) => slot,
         Err(refused) => return *refused,
     };
@@ -87,7 +87,12 @@ fn agent_of<'a>(site: &'a Site, query: &HashMap<String, String>) -> &'a Agent {
 }
 
 /// Offers the call to its gate; a call that has to wait is parked here, its connection open.
-async fn take_slot(site: &Site, call: CallId, caller: &Caller) -> Result<Slot, Box<Response>> {
+async fn take_slot(
+    site: &Site,
+    call: CallId,
+    caller: &Caller,
+    agent: &Agent,
+) -> Result<Slot, Box<Response>> {
     let service = &site.service;
     let owner = OwnerId(CALL_GATE_OWNERS | call.0);
     let (control, wakes) = mpsc::channel(2);
@@ -96,6 +101,7 @@ async fn take_slot(site: &Site, call: CallId, caller: &Caller) -> Result<Slot, B
     gates.rotate(now, owner, Generation(0), Cancelled::Superseded);
     let offer = Offer {
         tenant: caller.tenant,
+        class: service.config.classes.find(agent.class.as_deref()),
         ..Offer::plain(gates.name_offer(), owner, now, now + gates.max_wait(Stage::Call))
     };
     let answer = gates.ask(now, Stage::Call, offer);

@@ -165,7 +165,8 @@ fn waiting(service: &Service, gate: &Gate, now: Timestamp) -> Value {
         .classes()
         .filter(|(_, account)| account.queued > 0)
         .filter_map(|(class, _)| {
-            Some((class.to_string(), shown(gate.waiting_of_class(now, class)?)))
+            let name = service.config.classes.name(class);
+            Some((name, shown(gate.waiting_of_class(now, class)?)))
         })
         .collect();
     json!({"tenants": by_tenant, "classes": by_class})
