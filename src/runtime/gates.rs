@@ -40,6 +40,12 @@ pub struct Gates {
     shared: Arc<Shared>,
 }
 
+impl std::fmt::Debug for Gates {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.shared.cells.keys()).finish()
+    }
+}
+
 struct Shared {
     clock: Clock,
     cells: BTreeMap<Stage, Mutex<Cell>>,

@@ -23,6 +23,7 @@ mod pages;
 mod realtime;
 mod secrets;
 mod shown;
+mod slot;
 mod stall;
 mod upgrade;
 mod watch;

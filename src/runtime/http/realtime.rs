@@ -8,20 +8,19 @@ use axum::extract::{Extension, Query, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use hyper_util::rt::TokioIo;
-use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::accept::Place;
 use super::auth::{self, Caller};
 use super::budget::Budgeted;
 use super::kept::Kept;
+use super::slot::{self, NoSlot, Slot};
 use super::upgrade::{Handshake, Wire};
 use super::{Site, answer};
-use crate::admission::{Admit, Answer, Cancelled, Lease, Offer, OwnerId, Ticket, Wake};
+use crate::admission::{Offer, OwnerId};
 use crate::config::Agent;
-use crate::id::{CallId, Generation, Stage};
+use crate::id::{CallId, Stage};
 use crate::runtime::clock::Clock;
-use crate::runtime::gates::{Gates, OwnerGates};
 use crate::runtime::service::Accepted;
 use crate::runtime::variables::Variables;
 use crate::transport::Leg;
@@ -94,101 +93,20 @@ async fn take_slot(
     agent: &Agent,
 ) -> Result<Slot, Box<Response>> {
     let service = &site.service;
+    let class = service.config.classes.find(agent.class.as_deref());
     let owner = OwnerId(CALL_GATE_OWNERS | call.0);
-    let (control, wakes) = mpsc::channel(2);
-    let mut gates = service.gates.for_owner(control);
     let now = service.clock.now();
-    gates.rotate(now, owner, Generation(0), Cancelled::Superseded);
-    let offer = Offer {
-        tenant: caller.tenant,
-        class: service.config.classes.find(agent.class.as_deref()),
-        ..Offer::plain(gates.name_offer(), owner, now, now + gates.max_wait(Stage::Call))
-    };
-    let answer = gates.ask(now, Stage::Call, offer);
-    let mut parked = match answer {
-        Answer::Admitted(lease) => return Ok(Slot::of(service.gates.clone(), lease, owner)),
-        Answer::Refused(refusal) => {
-            service.gates.forget(owner);
-            return Err(Box::new(answer::refused(service, refusal)));
-        }
-        Answer::Queued(ticket) => {
-            let ticket = Some(ticket);
-            let (gates, wakes) = (Some(gates), Some(wakes));
-            Parked { gates, ticket, wakes, owner, shared: service.gates.clone() }
-        }
-    };
-    match parked.wait().await {
-        Some(Wake::Granted { lease, .. }) => Ok(Slot::of(service.gates.clone(), lease, owner)),
-        Some(Wake::Ended { terminal, .. }) => {
-            let queued_ms = service.clock.now().since(now).as_millis() as u64;
-            Err(Box::new(answer::wait_ended(service, Stage::Call, terminal, queued_ms)))
-        }
-        // The gates outlive every handler.
-        None => Err(Box::new(answer::not_found().await)),
-    }
-}
-
-/// A parked handshake. When its client goes away the wait is withdrawn; a waiter holds no unit.
-struct Parked {
-    gates: Option<OwnerGates>,
-    ticket: Option<Ticket>,
-    wakes: Option<mpsc::Receiver<Wake>>,
-    owner: OwnerId,
-    shared: Gates,
-}
-
-impl Parked {
-    async fn wait(&mut self) -> Option<Wake> {
-        let woken = self.wakes.as_mut()?.recv().await;
-        self.ticket = None;
-        if let Some(Wake::Ended { .. }) = woken {
-            self.shared.forget(self.owner);
-        }
-        woken
-    }
-}
-
-impl Drop for Parked {
-    fn drop(&mut self) {
-        let (Some(ticket), Some(mut gates), Some(wakes)) =
-            (self.ticket.take(), self.gates.take(), self.wakes.take())
-        else {
-            return;
-        };
-        gates.withdraw(self.shared.now(), ticket, Cancelled::HangUp);
-        drop(gates);
-        let (shared, owner) = (self.shared.clone(), self.owner);
-        // A grant may be on its way to us: nothing was started on it.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                shared.settle_crossed(wakes).await;
-                shared.forget(owner);
-            });
-        }
-    }
-}
-
-/// A call slot between its grant and the call. When the upgrade fails nothing was started on it.
-struct Slot {
-    gates: Gates,
-    lease: Option<Lease>,
-    owner: OwnerId,
-}
-
-impl Slot {
-    fn of(gates: Gates, lease: Lease, owner: OwnerId) -> Slot {
-        Slot { gates, lease: Some(lease), owner }
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        if let Some(lease) = self.lease.take() {
-            // Proof, not a guess: the call's task takes the lease out before it does anything.
-            self.gates.settle_unused(lease);
-        }
-        self.gates.forget(self.owner);
-    }
+    let taken =
+        slot::take(&service.gates, owner, |offer| Offer { tenant: caller.tenant, class, ..offer });
+    taken.await.map_err(|none| {
+        let queued_ms = service.clock.now().since(now).as_millis() as u64;
+        Box::new(match none {
+            NoSlot::Refused(refusal) => answer::refused(service, refusal),
+            NoSlot::Ended(terminal) => {
+                answer::wait_ended(service, Stage::Call, terminal, queued_ms)
+            }
+        })
+    })
 }
 
 async fn run(
@@ -210,7 +128,7 @@ async fn run(
     let leg = RealtimeLeg::new(socket, defaults);
     let settings = leg.protocol().settings();
     let accepted = Accepted::new(&service, call, caller.tenant, &agent, metadata);
-    let Some(lease) = slot.lease.take() else { return };
+    let Some(lease) = slot.use_it() else { return };
     let leg: Box<dyn Leg> = Box::new(leg);
     service.clone().run_call(lease, accepted, settings, leg).await;
     drop(slot);
@@ -262,45 +180,3 @@ pub fn defaults(
 
 /// How long a handshake may take in all, the wait for a slot apart.
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::admission::Release;
-    use crate::admission::limits::Limits;
-    use crate::evidence::Evidence;
-
-    fn offer(gates: &mut OwnerGates, owner: u64) -> Answer {
-        let now = crate::time::Timestamp::from_millis(1);
-        gates.rotate(now, OwnerId(owner), Generation(0), Cancelled::Superseded);
-        let offer =
-            Offer::plain(gates.name_offer(), OwnerId(owner), now, now + Duration::from_secs(60));
-        gates.ask(now, Stage::Call, offer)
-    }
-
-    /// The grant has left the gate and its waiter goes before it has looked.
-    #[tokio::test]
-    async fn a_grant_that_crosses_a_leaving_client_comes_back_unused() {
-        let limits = Limits { max_wait_ms: 60_000, ..Limits::of(1, 4) };
-        let shared = Gates::new(Clock::start(), [(Stage::Call, limits)]);
-        let (control, _wakes) = mpsc::channel(2);
-        let mut holder = shared.for_owner(control);
-        let Answer::Admitted(lease) = offer(&mut holder, 1) else { panic!("the gate is empty") };
-        let (control, wakes) = mpsc::channel(2);
-        let mut gates = shared.for_owner(control);
-        let Answer::Queued(ticket) = offer(&mut gates, 2) else { panic!("the gate is full") };
-        let (gates, ticket, wakes) = (Some(gates), Some(ticket), Some(wakes));
-        let parked = Parked { gates, ticket, wakes, owner: OwnerId(2), shared: shared.clone() };
-        shared.settle(lease, Release::Completed(Evidence::Completed));
-        drop(parked);
-        for _ in 0..8 {
-            tokio::task::yield_now().await;
-        }
-        shared.look(Stage::Call, |gate| {
-            let counts = gate.counts(shared.now());
-            assert_eq!((counts.active, counts.queued, counts.quarantined), (0, 0, 0));
-            assert_eq!(gate.ledger().released_on(Evidence::NeverStarted), 1);
-            assert!(gate.generation(OwnerId(2)).is_none(), "the owner is forgotten");
-        });
-    }
-}
