@@ -40,7 +40,17 @@ impl Timestamp {
 
     /// How long ago `earlier` was; zero if it is not in the past.
     pub const fn since(self, earlier: Timestamp) -> Duration {
-        Duration::from_micros(self.0.saturating_sub(earlier.0))
+        Duration::from_micros(self.micros_since(earlier))
+    }
+
+    /// The same in microseconds.
+    pub const fn micros_since(self, earlier: Timestamp) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// So many milliseconds later.
+    pub const fn plus_ms(self, millis: u64) -> Timestamp {
+        Timestamp(self.0.saturating_add(millis.saturating_mul(1_000)))
     }
 }
 

@@ -45,7 +45,7 @@ impl TenantShare {
     }
 
     fn accrue(&mut self, now: Timestamp) {
-        let span = now.since(self.accrued).as_micros() as u64;
+        let span = now.micros_since(self.accrued);
         self.used_us = self.used_us.saturating_add(span.saturating_mul(self.units.into()));
         self.accrued = self.accrued.max(now);
     }

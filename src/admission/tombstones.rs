@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::limits;
 use super::{Cancelled, OfferId, OwnerId, Terminal};
-use crate::time::{Timestamp, ms};
+use crate::time::Timestamp;
 
 /// How one offer's life ended.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ impl Tombstones {
     /// The next one to forget: one too many, or too old.
     pub fn forget(&mut self, now: Timestamp, kept: limits::Tombstones) -> Option<Tombstone> {
         let oldest = self.ring.front()?;
-        let fits = self.ring.len() <= kept.count && now <= oldest.ended + ms(kept.age_ms);
+        let fits = self.ring.len() <= kept.count && now <= oldest.ended.plus_ms(kept.age_ms);
         if fits { None } else { self.ring.pop_front() }
     }
 

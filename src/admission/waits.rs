@@ -13,7 +13,12 @@ pub struct Waits {
 impl Waits {
     /// Adds one.
     pub fn add(&mut self, wait: Duration) {
-        let wait_ms = wait.as_millis() as u64;
+        self.add_micros(wait.as_micros() as u64);
+    }
+
+    /// The same in microseconds.
+    pub fn add_micros(&mut self, wait_us: u64) {
+        let wait_ms = wait_us / 1_000;
         let bucket = (64 - wait_ms.leading_zeros()).min(31);
         self.buckets[bucket as usize] += 1;
         self.sum_ms += wait_ms;

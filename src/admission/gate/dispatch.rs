@@ -156,8 +156,8 @@ impl Gate {
     }
 
     fn grant(&mut self, now: Timestamp, at: u32) -> Lease {
-        self.waits.add(now.since(self.slab[at].since));
-        self.unqueue(now, at);
+        let waited_us = self.unqueue(now, at);
+        self.waits.add_micros(waited_us);
         self.ledger.shift(Self::payer(&self.slab[at]), Standing::Queued, Standing::Active);
         self.slab[at].state = State::Active;
         self.slab[at].since = now;
@@ -166,19 +166,20 @@ impl Gate {
     }
 
     /// Takes a record out of the queue and its indexes; it stands nowhere until the caller says
-    /// where.
-    fn unqueue(&mut self, now: Timestamp, at: u32) {
+    /// where. Gives how long it waited, in microseconds.
+    fn unqueue(&mut self, now: Timestamp, at: u32) -> u64 {
         self.lanes.take(&mut self.slab, at);
         self.deadlines.remove(at);
         let record = &self.slab[at];
         self.queued_bytes -= record.bytes;
-        let waited_us = now.since(record.since).as_micros() as u64;
+        let waited_us = now.micros_since(record.since);
         self.mean_wait_us = (self.mean_wait_us * 7 + waited_us) / 8;
         if let Some(key) = Self::key_of(record)
             && self.keys.get(&key) == Some(&at)
         {
             self.keys.remove(&key);
         }
+        waited_us
     }
 
     pub(super) fn start(&mut self, now: Timestamp, at: u32) {

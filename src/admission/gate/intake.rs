@@ -221,7 +221,7 @@ impl Gate {
     }
 
     fn waits_until(&self, offer: &Offer) -> Timestamp {
-        offer.deadline.min(offer.born + self.limits.max_wait())
+        offer.deadline.min(offer.born.plus_ms(self.limits.max_wait_ms))
     }
 
     fn tenant_may_wait(&self, offer: &Offer, displaced: u32) -> Result<(), RefusalReason> {
