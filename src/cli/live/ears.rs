@@ -1,6 +1,7 @@
 //! What our own server's providers are told, and tell, beside their scripts: the recogniser hears
 //! the words that the script's caller says, and the model's requests are kept.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -73,11 +74,15 @@ impl Asr for Hears {
             let mut feed = Some(feed);
             let mut began = Instant::now();
             let mut is_first = true;
+            // What had been said when the recogniser was asked.
+            let mut words = BTreeMap::new();
             loop {
                 tokio::select! {
                     biased;
                     Some(signal) = signals.recv() => {
-                        let signal = put_right(signal, &self.said.since(began));
+                        let said = words.get(&signal.seq).cloned();
+                        let said = said.unwrap_or_else(|| self.said.since(began));
+                        let signal = put_right(signal, &said);
                         tokio::select! {
                             biased;
                             _ = out.send(signal) => {}
@@ -88,6 +93,9 @@ impl Asr for Hears {
                         if let (Some(AsrInput::Audio(samples)), true) = (&given, is_first) {
                             is_first = false;
                             began -= samples_to_duration(samples.len(), CALLER_RATE_HZ);
+                        }
+                        if let Some(AsrInput::Decode { seq, .. }) = &given {
+                            words.insert(*seq, self.said.since(began));
                         }
                         match (given, &feed) {
                             (Some(given), Some(to)) => drop(to.send(given).await),

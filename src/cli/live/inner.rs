@@ -248,7 +248,9 @@ pub(super) fn merge(
     let mut rest = record;
     for told in wire.iter().filter(|fact| !is_inner(&fact.name)) {
         if told.name.starts_with("caller.") {
-            let before = |fact: &&Fact| is_inner(&fact.name) && fact.at < told.at;
+            // A record knows whole milliseconds only; a deed comes before what it causes.
+            let before =
+                |fact: &&Fact| is_inner(&fact.name) && fact.at.as_millis() < told.at.as_millis();
             let count = rest.iter().take_while(before).count();
             let (earlier, later) = rest.split_at(count);
             merged.facts.extend(earlier.iter().cloned());

@@ -13,7 +13,7 @@ use super::inner::{Reading, is_inner};
 use super::own::Own;
 use super::plan::{Plan, moment};
 use super::requests::{self, Known};
-use super::voice::{Sounds, noise};
+use super::voice::{NOISE, Sounds, white_noise};
 use crate::audio::{FRAME, Pcm};
 use crate::sim::facts::Fact;
 use crate::sim::script::{Script, Session, What};
@@ -155,7 +155,9 @@ impl<'a> Talk<'a> {
             return false;
         }
         self.next_look = now + LOOK_EVERY;
-        quiet >= QUIET_MAX || (self.plan.is_done() && is_good(self))
+        // An answer that stands still ends at some time.
+        let nothing_runs = self.hearing.open.is_empty();
+        (quiet >= QUIET_MAX && nothing_runs) || (self.plan.is_done() && is_good(self))
     }
 
     // === the caller ===
@@ -201,7 +203,11 @@ impl<'a> Talk<'a> {
             What::Says { words, span, mutes } => self.speak(words, *span, *mutes),
             What::Noise(span) => {
                 self.muted = false;
-                self.mouth.say(noise(*span));
+                let sound = match self.hears_script() {
+                    true => self.sounds.words(NOISE, Some(*span)),
+                    false => white_noise(*span),
+                };
+                self.mouth.say(sound);
             }
             What::HangsUp => self.leave().await,
             What::Presses(key) => {
@@ -227,9 +233,13 @@ impl<'a> Talk<'a> {
         }
     }
 
+    /// The script decides what is understood, not the sound.
+    fn hears_script(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.hears_script)
+    }
+
     fn speak(&mut self, words: &str, span: Duration, mutes: bool) {
-        let scripted = self.own.as_ref().is_some_and(|own| own.hears_script);
-        let sound = self.sounds.words(words, scripted.then_some(span));
+        let sound = self.sounds.words(words, self.hears_script().then_some(span));
         if let Some(own) = &self.own {
             own.said.says(words, sound.duration());
         }

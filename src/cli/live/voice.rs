@@ -26,6 +26,10 @@ const NOISE_PEAK: i16 = 9_000;
 /// The same noise every time.
 const NOISE_SEED: u64 = 7;
 
+/// What is said for a noise where the script decides what is understood: it has to be taken for
+/// speech, which a good detector does not do with white noise.
+pub(super) const NOISE: &str = "La la la la la la la la la la";
+
 /// Everything that a script's caller will say, made ahead.
 #[derive(Debug, Default)]
 pub(super) struct Sounds(BTreeMap<String, Vec<i16>>);
@@ -53,11 +57,17 @@ impl Sounds {
     pub(super) async fn of(script: &Script, voice: &Arc<dyn Tts>) -> Result<Sounds, String> {
         let mut sounds = BTreeMap::new();
         for deed in &script.caller {
-            if let What::Says { words, .. } = &deed.what
-                && !sounds.contains_key(words)
-            {
-                let sound = speak(voice, words).await.map_err(|e| format!("\"{words}\": {e}"))?;
-                sounds.insert(words.clone(), sound);
+            let words = match &deed.what {
+                What::Says { words, .. } => words.as_str(),
+                What::Noise(_) => NOISE,
+                _ => continue,
+            };
+            if !sounds.contains_key(words) {
+                // Nobody takes a hiss for speech.
+                let is_voiced = words.contains(|c: char| "aeiouyAEIOUY".contains(c));
+                let spoken = if is_voiced { words } else { NOISE };
+                let sound = speak(voice, spoken).await.map_err(|e| format!("\"{words}\": {e}"))?;
+                sounds.insert(words.to_owned(), sound);
             }
         }
         Ok(Sounds(sounds))
@@ -79,7 +89,7 @@ impl Sounds {
 }
 
 /// White noise of this length.
-pub(super) fn noise(span: Duration) -> Pcm {
+pub(super) fn white_noise(span: Duration) -> Pcm {
     let mut random = StdRng::seed_from_u64(NOISE_SEED);
     let length = duration_to_samples(span, WIRE_RATE_HZ);
     let samples = (0..length).map(|_| random.random_range(-NOISE_PEAK..=NOISE_PEAK)).collect();
@@ -136,7 +146,7 @@ mod tests {
         let span = Duration::from_millis(10);
         let said = sounds.words("hi", Some(span));
         assert_eq!((said.duration(), said.samples[3]), (span, 1));
-        let noise = noise(Duration::from_millis(300));
+        let noise = white_noise(Duration::from_millis(300));
         assert_eq!(noise.duration(), Duration::from_millis(300));
         assert!((-25.0..-10.0).contains(&level_dbfs(&noise.samples)));
     }
