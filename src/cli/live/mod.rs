@@ -28,7 +28,7 @@ use super::check::environment;
 use super::fixture::Ran;
 use crate::config::Config;
 use crate::provider::Surroundings;
-use crate::sim::expect::HeardCheck;
+use crate::sim::expect::{self, HeardCheck};
 use crate::sim::facts::Fact;
 use crate::sim::script::{Script, WORDS_PER_S};
 use crate::sim::world::Outcome;
@@ -174,6 +174,7 @@ async fn play(
     }
     problems.append(&mut talk.problems);
     problems.extend(verdict(script, &seen));
+    problems.extend(seen.heard.iter().filter_map(expect::too_much));
     problems.extend(seen.merged.problems);
     let trace = story(&talk.record, &talk.lines, is_own);
     (Outcome { trace, facts: seen.merged.facts, problems }, notes)

@@ -14,7 +14,7 @@ use crate::config::{Config, Fallback};
 use crate::evidence::Evidence;
 use crate::id::{ClassId, Generation, Stage, TenantId};
 use crate::provider::ear::{DETECTORS, OFF};
-use crate::provider::{Surroundings, find};
+use crate::provider::{BuildError, Surroundings, find};
 use crate::runtime::backends::Backends;
 use crate::runtime::gates::WAITS_MAX;
 use crate::runtime::http;
@@ -59,7 +59,8 @@ impl Own {
         let mut config = script.config.clone();
         config.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         config.models = machine.models.clone();
-        config.store = machine.store.clone();
+        // What a script does is nobody's callback or handoff.
+        config.store.path = std::env::temp_dir().join("floorkeeper-live.db");
         let hears_script = config.asr.provider == "scripted";
         if hears_script {
             config.asr.table.insert("text".to_owned(), placeholder().into());
@@ -69,8 +70,7 @@ impl Own {
         };
         let tools: Vec<String> = config.tools.iter().filter_map(scripted).collect();
         config.agents.values_mut().for_each(|agent| agent.tools.clone_from(&tools));
-        choose_detector(&mut config)?;
-        let detector = config.vad.provider.clone();
+        let detector = choose_detector(&mut config)?;
         let fallback = Fallback::load(None).map_err(|errors| errors.to_string())?;
         let listening = http::bind(config.listen).await.map_err(|e| e.to_string())?;
         let serving = Serving::begin(config, fallback, listening);
@@ -212,20 +212,24 @@ fn offer(id: crate::admission::OfferId, now: Timestamp) -> Offer {
 }
 
 /// The configured detector if it can be had here, else the one inside this program: somebody has
-/// to listen.
-fn choose_detector(config: &mut Config) -> Result<(), String> {
+/// to listen. Says which.
+fn choose_detector(config: &mut Config) -> Result<String, String> {
     let chosen = &mut config.vad;
-    if chosen.provider != OFF {
-        let around =
-            Surroundings { models_dir: config.models.dir.clone(), language: "en".to_owned() };
+    let instead = if chosen.provider == OFF {
+        "vad.detector is off, and nobody would hear the caller".to_owned()
+    } else {
+        let models_dir = config.models.dir.clone();
+        let around = Surroundings { models_dir, language: "en".to_owned() };
         let entry = find(DETECTORS, "vad.detector", &chosen.provider).map_err(|e| e.to_string())?;
-        if (entry.build)(&chosen.table, &around).is_ok() {
-            return Ok(());
+        match (entry.build)(&chosen.table, &around) {
+            Ok(_) => return Ok(chosen.provider.clone()),
+            Err(BuildError::Missing { .. }) => format!("{} is not on this machine", entry.name),
+            Err(wrong) => return Err(format!("vad.{wrong}")),
         }
-    }
+    };
     chosen.provider = SMALL_DETECTOR.to_owned();
     chosen.table = toml::Table::new();
-    Ok(())
+    Ok(format!("{SMALL_DETECTOR} ({instead})"))
 }
 
 /// Puts ears into the providers.
