@@ -10,10 +10,10 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// Without a home there are no fetched models: the detector is the one inside the program.
+/// An empty home has no fetched models: the detector is the one inside the program.
 fn floorkeeper(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_floorkeeper"));
-    command.args(args).env("HOME", "/nowhere").env_remove("XDG_CACHE_HOME");
+    command.args(args).env("HOME", folder()).env_remove("XDG_CACHE_HOME");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -35,10 +35,14 @@ fn copy(name: &str, more: &str) -> PathBuf {
     scratch(&format!("{name}{}", more.len()), &format!("{}{more}", timeless.join("[[expect]]\n")))
 }
 
-fn scratch(name: &str, text: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("floorkeeper-live-{}", std::process::id()));
+fn folder() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fixtures-live");
     std::fs::create_dir_all(&folder).unwrap();
-    let path = folder.join(name).with_extension("toml");
+    folder
+}
+
+fn scratch(name: &str, text: &str) -> PathBuf {
+    let path = folder().join(name).with_extension("toml");
     std::fs::write(&path, text).unwrap();
     path
 }

@@ -295,7 +295,10 @@ mod tests {
 
     #[test]
     fn a_wait_that_ends_unserved_is_told_as_such() {
-        let note = |disposition: &str| json!({"type": "floorkeeper.admission", "gate": "model", "disposition": disposition, "reason": null, "generation": 1});
+        let note = |disposition: &str| {
+            let (kind, gate) = ("floorkeeper.admission", "model");
+            json!({"type": kind, "gate": gate, "disposition": disposition, "generation": 1})
+        };
         let told = facts(&[note("queued"), note("expired"), note("expired")]);
         let expired = "admission.expired(model, reason=)";
         assert_eq!(
@@ -306,14 +309,18 @@ mod tests {
 
     #[test]
     fn ends_and_errors_have_the_names_that_fixtures_use() {
-        let done = |status: &str, details: Value| json!({"type": "response.done", "response": {"id": "resp_x_1", "status": status, "status_details": details}});
+        let done = |status: &str, details: Value| {
+            let response = json!({"id": "resp_x_1", "status": status, "status_details": details});
+            json!({"type": "response.done", "response": response})
+        };
+        let announced = json!({"id": "resp_x_a1", "status": "completed"});
         let error = |code: &str| json!({"type": "error", "error": {"code": code}});
         let told = facts(&[
             done("completed", Value::Null),
             done("cancelled", json!({"reason": "turn_detected"})),
             done("incomplete", json!({"reason": "max_output_tokens"})),
             done("failed", json!({"error": {"code": "provider_slow"}})),
-            json!({"type": "response.done", "response": {"id": "resp_x_a1", "status": "completed"}}),
+            json!({"type": "response.done", "response": announced}),
             error("response_cancel_not_active"),
             error("draining"),
         ]);

@@ -148,14 +148,14 @@ fn not_applied(text: &str) -> Option<String> {
 
 async fn play(
     script: &Script,
-    mut own: Option<&mut Own>,
+    own: Option<&mut Own>,
     sounds: &Sounds,
     line: Line,
 ) -> (Outcome, Vec<String>) {
     let asked = own.as_ref().map(|own| own.asked.clone());
     let asked = || asked.as_ref().map(|asked| asked.all()).unwrap_or_default();
     let is_own = own.is_some();
-    let mut talk = Talk::new(script, own.as_deref_mut(), sounds, line);
+    let mut talk = Talk::new(script, own, sounds, line);
     talk.run(|talk| verdict(script, &seen(script, talk, is_own, asked())).is_empty()).await;
     let mut problems = talk.settle().await;
     let seen = seen(script, &talk, is_own, asked());
