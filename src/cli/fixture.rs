@@ -1,4 +1,5 @@
-//! `floorkeeper fixture run`: scripts in virtual time against their expectations and golden traces.
+//! `floorkeeper fixture run`: scripts in virtual time against their expectations and golden traces,
+//! or, with `--live`, in real time against a server.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
+use super::live::{self, Live};
 use super::report::{self, Shown};
 use crate::config::Script as FallbackScript;
 use crate::sim::script::Script;
@@ -21,6 +23,13 @@ pub struct FixtureArgs {
     /// Write the golden traces anew.
     #[arg(long)]
     bless: bool,
+    /// In real time: against our own server with the script's providers, or against this one, as in
+    /// ws://127.0.0.1:8080/v1/realtime.
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "")]
+    live: Option<String>,
+    /// Key for a server that asks for one.
+    #[arg(long, value_name = "KEY", requires = "live")]
+    key: Option<String>,
     /// Draw every call as a picture on one page.
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
@@ -41,60 +50,95 @@ pub struct Ran {
     pub about: String,
     /// What happened.
     pub outcome: Outcome,
+    /// What of it could not be done or seen, in live runs.
+    pub notes: Vec<String>,
+    /// Where a live run ran.
+    pub setting: Option<String>,
 }
 
-/// Runs fixtures: exit code 0 when all pass, 1 when one fails, 2 when one cannot be read.
-pub fn run(args: &FixtureArgs) -> ExitCode {
+impl Ran {
+    /// A live run, whose file and sentence are still to be told.
+    pub(super) fn live(outcome: Outcome, notes: Vec<String>, setting: String) -> Ran {
+        let (path, about) = (PathBuf::new(), String::new());
+        Ran { path, about, outcome, notes, setting: Some(setting) }
+    }
+}
+
+/// Runs fixtures: exit code 0 when all pass, 1 when one fails, 2 when one cannot be read or run.
+pub async fn run(args: &FixtureArgs) -> ExitCode {
+    match run_all(args).await {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(problem) => {
+            eprintln!("floorkeeper: {problem}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// How many failed, or what was wrong with what was given.
+async fn run_all(args: &FixtureArgs) -> Result<usize, String> {
+    let paths = find(&args.paths)?;
+    let live = match &args.live {
+        Some(_) if args.bless => {
+            return Err("--bless with --live: golden traces are of virtual time, and no two live \
+                        runs tell the same milliseconds; run it without --live"
+                .to_owned());
+        }
+        Some(address) => Some(Live::new(address, args.key.clone())?),
+        None => None,
+    };
     let mut failed = 0;
     let mut results = Vec::new();
     let mut drawn = Vec::new();
-    let paths = match find(&args.paths) {
-        Ok(paths) => paths,
-        Err(problem) => {
-            eprintln!("floorkeeper: {problem}");
-            return ExitCode::from(2);
-        }
-    };
+    let mut setting = None;
     for path in &paths {
-        let ran = match run_file(path, args.bless) {
-            Ok(ran) => ran,
-            Err(problem) => {
-                eprintln!("floorkeeper: {problem}");
-                return ExitCode::from(2);
-            }
+        let ran = match &live {
+            Some(live) => live.run_file(path).await?,
+            None => run_file(path, args.bless)?,
         };
-        let good = ran.outcome.problems.is_empty();
-        failed += usize::from(!good);
-        if args.json {
-            results.push(json!({
-                "fixture": path, "about": ran.about, "passed": good,
-                "problems": ran.outcome.problems,
-            }));
-        } else {
-            tell(&ran, args.trace);
+        if ran.setting != setting {
+            setting.clone_from(&ran.setting);
+            eprintln!("live: {}; {}", ran.setting.as_deref().unwrap_or(""), live::tolerance());
+        }
+        failed += usize::from(!ran.outcome.problems.is_empty());
+        match args.json {
+            true => results.push(shown(&ran)),
+            false => tell(&ran, args.trace),
         }
         if args.report.is_some() {
             drawn.push(ran);
         }
     }
-    if let Some(report) = &args.report
-        && let Err(problem) = write_report(report, &drawn)
-    {
-        eprintln!("floorkeeper: {}: {problem}", report.display());
-        return ExitCode::from(2);
+    if let Some(report) = &args.report {
+        write_report(report, &drawn).map_err(|e| format!("{}: {e}", report.display()))?;
     }
     if args.json {
         println!("{}", json!({"fixtures": results, "failed": failed}));
     } else {
         println!("{} passed, {failed} failed", paths.len() - failed);
     }
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(failed)
+}
+
+fn shown(ran: &Ran) -> serde_json::Value {
+    let mut shown = json!({
+        "fixture": ran.path, "about": ran.about, "passed": ran.outcome.problems.is_empty(),
+        "problems": ran.outcome.problems,
+    });
+    if let Some(setting) = &ran.setting {
+        shown["live"] = json!(setting);
+        shown["tolerance_ms"] = json!(live::TOLERANCE.as_millis() as u64);
+        shown["notes"] = json!(ran.notes);
+    }
+    shown
 }
 
 fn tell(ran: &Ran, trace: bool) {
     let verdict = if ran.outcome.problems.is_empty() { "ok  " } else { "FAIL" };
     println!("{verdict} {}: {}", ran.path.display(), ran.about);
     ran.outcome.problems.iter().for_each(|problem| println!("     {problem}"));
+    ran.notes.iter().for_each(|note| println!("     ({note})"));
     if trace {
         print!("{}", ran.outcome.trace);
     }
@@ -131,7 +175,8 @@ pub fn run_file(path: &Path, bless: bool) -> Result<Ran, String> {
         let wanted = std::fs::read_to_string(&golden).unwrap_or_default();
         outcome.problems.extend(first_difference(&wanted, &outcome.trace));
     }
-    Ok(Ran { path: path.to_owned(), about: script.about, outcome })
+    let (path, about) = (path.to_owned(), script.about);
+    Ok(Ran { path, about, outcome, notes: Vec::new(), setting: None })
 }
 
 fn first_difference(wanted: &str, got: &str) -> Option<String> {

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 pub mod call;
 pub mod check;
 pub mod fixture;
+mod live;
 pub mod load;
 pub mod models;
 pub mod prompts;
@@ -117,7 +118,7 @@ impl Cli {
             Command::Check(args) => check::run(args.file.as_deref(), &args.sets, args.json),
             Command::Call(args) => call::run(args).await,
             Command::Load(args) => load::run(args).await,
-            Command::Fixture(FixtureCommand::Run(args)) => fixture::run(&args),
+            Command::Fixture(FixtureCommand::Run(args)) => fixture::run(&args).await,
             Command::Storm(args) => storm::run(&args),
             Command::Admission(AdmissionCommand::Replay { file, json }) => replay::run(&file, json),
             Command::Models(ModelsCommand::Fetch { to, json }) => {

@@ -133,13 +133,16 @@ impl Watch {
                 loop {
                     tokio::select! {
                         biased;
-                        Some(_) = signals.recv() => {}
+                        Some(signal) = signals.recv() => self.tell_outcome(stamp(signal)).await,
                         ended = &mut run => break ended,
                     }
                 }
             };
-            if let Ok(Ok(Ended { proof: Ok(evidence), .. })) =
-                tokio::time::timeout(LATE_EVIDENCE_MAX, late).await
+            let ended = tokio::time::timeout(LATE_EVIDENCE_MAX, late).await;
+            while let Ok(signal) = signals.try_recv() {
+                self.tell_outcome(stamp(signal)).await;
+            }
+            if let Ok(Ok(Ended { proof: Ok(evidence), .. })) = ended
                 && let Some((stage, offer)) = self.unit
             {
                 // A unit that was reclaimed meanwhile is free already.
@@ -193,6 +196,15 @@ impl Watch {
         }
         if !self.cancel.is_cancelled() {
             ahead.made(samples_to_duration(samples.len(), self.rate_hz));
+        }
+    }
+
+    /// What a tool did is told however late it is known; other late output is nobody's any more.
+    async fn tell_outcome(&self, events: Vec<Event>) {
+        let outcomes = events.into_iter().filter(|e| matches!(e, Event::ToolReturned { .. }));
+        for outcome in outcomes {
+            // A call that is gone needs no outcome.
+            let _ = self.events.send(outcome).await;
         }
     }
 

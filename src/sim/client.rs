@@ -86,7 +86,7 @@ pub(super) fn apply(settings: &mut Settings, session: &Session) {
 }
 
 /// A message of a request as expectations write it.
-pub(super) fn line_of(message: &Message) -> String {
+pub(crate) fn line_of(message: &Message) -> String {
     match message {
         Message::Said { role: Role::System, text } => format!("system: {text}"),
         Message::Said { role: Role::User, text } => format!("user: {text}"),

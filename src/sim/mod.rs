@@ -5,7 +5,7 @@
 //! the script's expectations ([`expect`]) and the golden trace are held against. Same script, same
 //! trace.
 
-mod client;
+pub(crate) mod client;
 pub mod expect;
 pub mod facts;
 mod gates;

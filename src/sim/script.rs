@@ -206,4 +206,4 @@ pub struct ScriptError {
 }
 
 /// Words a second that a caller says.
-pub(super) const WORDS_PER_S: f64 = 2.5;
+pub(crate) const WORDS_PER_S: f64 = 2.5;

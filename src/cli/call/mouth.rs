@@ -13,22 +13,22 @@ const SPEECH_RANGE_DB: f32 = 25.0;
 
 /// A recording that waits for its moment, counted from the agent's first audio.
 #[derive(Clone, Debug)]
-pub(super) struct Interruption {
+pub(crate) struct Interruption {
     pub(super) after_first_audio: Duration,
     pub(super) sound: Pcm,
 }
 
 /// One frame out of the microphone.
 #[derive(Debug, PartialEq)]
-pub(super) struct Frame {
-    pub(super) samples: [i16; WIRE_FRAME_SAMPLES],
+pub(crate) struct Frame {
+    pub(crate) samples: [i16; WIRE_FRAME_SAMPLES],
     /// Whether somebody speaks in it.
-    pub(super) speech: bool,
+    pub(crate) speech: bool,
 }
 
 /// What the caller says and when.
 #[derive(Debug)]
-pub(super) struct Mouth {
+pub(crate) struct Mouth {
     playing: Vec<Clip>,
     waiting: VecDeque<Interruption>,
     first_audio: Option<Duration>,
@@ -43,7 +43,7 @@ struct Clip {
 
 impl Mouth {
     /// Begins to play `input` at once.
-    pub(super) fn new(input: Pcm, mut interruptions: Vec<Interruption>) -> Mouth {
+    pub(crate) fn new(input: Pcm, mut interruptions: Vec<Interruption>) -> Mouth {
         interruptions.sort_by_key(|interruption| interruption.after_first_audio);
         Mouth { playing: vec![Clip::new(input)], waiting: interruptions.into(), first_audio: None }
     }
@@ -53,8 +53,13 @@ impl Mouth {
         self.first_audio.get_or_insert(now);
     }
 
+    /// Says this as well, from the next frame on.
+    pub(crate) fn say(&mut self, sound: Pcm) {
+        self.playing.push(Clip::new(sound));
+    }
+
     /// The next 20 ms.
-    pub(super) fn next_frame(&mut self, now: Duration) -> Frame {
+    pub(crate) fn next_frame(&mut self, now: Duration) -> Frame {
         while let (Some(base), Some(next)) = (self.first_audio, self.waiting.front()) {
             if now < base + next.after_first_audio {
                 break;
@@ -72,7 +77,7 @@ impl Mouth {
     }
 
     /// Nothing is being said now.
-    pub(super) fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.playing.is_empty()
     }
 
