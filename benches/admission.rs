@@ -221,12 +221,51 @@ fn shared(c: &mut Criterion) {
     group.finish();
 }
 
+/// From a release to the next in line having its unit: two tasks that hand one unit to and fro.
+fn wakes(c: &mut Criterion) {
+    let mut group = c.benchmark_group("wake");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    group.bench_function("floor: semaphore", |b| {
+        b.iter_custom(|rounds| {
+            let semaphore = tokio::sync::Semaphore::new(1);
+            runtime.block_on(timed(rounds, async |_| {
+                let permit = semaphore.acquire().await.expect("it is never closed");
+                // The other side asks before this one gives back.
+                tokio::task::yield_now().await;
+                drop(permit);
+            }))
+        });
+    });
+    group.bench_function("through the gate", |b| {
+        b.iter_custom(|rounds| {
+            let gates = Gates::new(Clock::start(), [(Stage::Model, limits(1, 8))]);
+            let callers = [1, 2].map(|owner| tokio::sync::Mutex::new(Caller::new(&gates, owner)));
+            runtime.block_on(timed(rounds, async |side| {
+                callers[side].lock().await.turn().await;
+            }))
+        });
+    });
+    group.finish();
+}
+
+/// How long both sides together take for so many turns.
+async fn timed(rounds: u64, turn: impl AsyncFn(usize)) -> std::time::Duration {
+    let start = tokio::time::Instant::now();
+    let side = async |side| {
+        for _ in 0..rounds.div_ceil(2) {
+            turn(side).await;
+        }
+    };
+    tokio::join!(side(0), side(1));
+    start.elapsed()
+}
+
 /// One call as it sees the shared gates.
 struct Caller {
     gates: OwnerGates,
     owner: OwnerId,
     clock: Timestamp,
-    _control: tokio::sync::mpsc::Receiver<Wake>,
+    hears: tokio::sync::mpsc::Receiver<Wake>,
 }
 
 impl Caller {
@@ -236,17 +275,36 @@ impl Caller {
         let clock = gates.now();
         let mut gates = gates.for_owner(control);
         gates.rotate(clock, owner, Generation(0), Cancelled::Client);
-        Caller { gates, owner, clock, _control: hears }
+        Caller { gates, owner, clock, hears }
+    }
+
+    fn ask(&mut self) -> Answer {
+        let (id, now) = (self.gates.name_offer(), self.clock);
+        let offer = Offer::plain(id, self.owner, now, now + ms(3_600_000));
+        self.gates.ask(now, Stage::Model, offer)
     }
 
     fn cycle(&mut self) {
-        let (id, now) = (self.gates.name_offer(), self.clock);
-        let offer = Offer::plain(id, self.owner, now, now + ms(3_600_000));
-        if let Answer::Admitted(lease) = self.gates.ask(now, Stage::Model, offer) {
-            let _ = self.gates.settle(now, lease, DONE);
+        if let Answer::Admitted(lease) = self.ask() {
+            let _ = self.gates.settle(self.clock, lease, DONE);
         }
+    }
+
+    /// Has the unit once, however long it has to wait.
+    async fn turn(&mut self) {
+        let lease = match self.ask() {
+            Answer::Admitted(lease) => lease,
+            Answer::Queued(_) => match self.hears.recv().await {
+                Some(Wake::Granted { lease, .. }) => lease,
+                other => panic!("{other:?}"),
+            },
+            Answer::Refused(refusal) => panic!("{refusal:?}"),
+        };
+        // The other side asks before this one gives back.
+        tokio::task::yield_now().await;
+        let _ = self.gates.settle(self.clock, lease, DONE);
     }
 }
 
-criterion_group!(benches, cycles, refusals, rotations, tenants, shared);
+criterion_group!(benches, cycles, refusals, rotations, tenants, shared, wakes);
 criterion_main!(benches);
