@@ -44,11 +44,7 @@ impl Admit for Gates {
     }
     fn claim(&mut self, now: Timestamp, stage: Stage, offer: Offer) -> Claimed {
         match self.gates.get_mut(&stage) {
-            Some(gate) if gate.may_wait_instead(now, &offer) => Claimed::MayWait,
-            Some(gate) => {
-                let answer = gate.claim(now, offer, &mut self.wakes);
-                Claimed::of(answer, gate.limits().queue)
-            }
+            Some(gate) => gate.claim(now, offer, &mut self.wakes),
             None => {
                 let reason = RefusalReason::Closed(Closed::NoCapacity);
                 Claimed::Refused(Refusal { stage, reason, retry_after_s: None })

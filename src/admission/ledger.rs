@@ -4,7 +4,7 @@
 //! tenant, its class.
 
 use super::disposition::{REASONS, TERMINALS};
-use super::{RefusalReason, Terminal};
+use super::{Offer, RefusalReason, Terminal};
 use crate::evidence::{Evidence, Unknown};
 use crate::id::{ClassId, TenantId};
 
@@ -154,6 +154,13 @@ pub struct Payer {
     pub tenant: TenantId,
     /// The workload class.
     pub class: ClassId,
+}
+
+impl Payer {
+    /// Who pays for an offer.
+    pub fn of(offer: &Offer) -> Payer {
+        Payer { tenant: offer.tenant, class: offer.class }
+    }
 }
 
 /// Things that must never happen, and how often they did (B-089).

@@ -85,7 +85,7 @@ pub enum Answer {
     Refused(Refusal),
 }
 
-/// A gate's immediate answer to a claim ([`Admit::claim`]).
+/// A gate's immediate answer to a claim ([`Gate::claim`]).
 #[derive(Debug)]
 #[must_use]
 pub enum Claimed {
@@ -95,23 +95,6 @@ pub enum Claimed {
     MayWait,
     /// No; an ordinary offer would be refused as well.
     Refused(Refusal),
-}
-
-impl Claimed {
-    /// A gate's answer to a claim, where an ordinary offer finds a queue of this length.
-    pub fn of(answer: Answer, queue: u32) -> Claimed {
-        match answer {
-            Answer::Admitted(lease) => Claimed::Held(lease),
-            Answer::Refused(Refusal { reason: RefusalReason::Overloaded(_), .. }) if queue > 0 => {
-                Claimed::MayWait
-            }
-            Answer::Refused(refusal) => Claimed::Refused(refusal),
-            Answer::Queued(ticket) => {
-                debug_assert!(false, "a claim waits at {}", ticket.stage);
-                Claimed::MayWait
-            }
-        }
-    }
 }
 
 /// A reservation of capacity. Not `Clone`; settled exactly once.

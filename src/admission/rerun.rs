@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::gate::Gate;
 use super::limits::Limits;
 use super::log::{Act, Line, Said, Told};
-use super::{Answer, Lease, OfferId, Ticket, Wake};
+use super::{Answer, Claimed, Lease, OfferId, Ticket, Wake};
 use crate::id::Stage;
 use crate::time::Timestamp;
 
@@ -87,8 +87,11 @@ impl Again {
                 return self.answered(answer);
             }
             Act::Claim(offer) => {
-                let answer = gate.claim(now, offer.clone(), wakes);
-                return self.answered(answer);
+                return match gate.claim(now, offer.clone(), wakes) {
+                    Claimed::Held(lease) => self.answered(Answer::Admitted(lease)),
+                    Claimed::MayWait => Said::Nothing,
+                    Claimed::Refused(refusal) => Said::Refused(refusal.reason),
+                };
             }
             Act::Confirm(offer) => {
                 let held = self.leases.get(offer);

@@ -12,8 +12,8 @@ use super::log::{Act, Log, Said, Told};
 use super::shadow::{Real, Shadow, ShadowReport};
 use super::trial::{Criterion, Trial, Verdict};
 use super::{
-    Answer, Cancelled, Closed, Lease, Offer, OfferId, OwnerId, Release, Settled, Terminal, Ticket,
-    Wake,
+    Answer, Cancelled, Claimed, Closed, Lease, Offer, OfferId, OwnerId, Release, Settled, Terminal,
+    Ticket, Wake,
 };
 use crate::evidence::Evidence;
 use crate::id::{Generation, Stage};
@@ -85,16 +85,27 @@ impl Watched {
     pub fn offer(&mut self, now: Timestamp, offer: Offer, wakes: &mut Vec<Wake>) -> Answer {
         let (from, copy) = (wakes.len(), offer.clone());
         let answer = self.gate.offer(now, offer, wakes);
-        self.asked(now, copy, &answer, Act::Offer, &wakes[from..]);
+        let (said, real) = match &answer {
+            Answer::Admitted(_) => (Said::Admitted, Real::Admitted),
+            Answer::Queued(_) => (Said::Queued, Real::Queued),
+            Answer::Refused(refusal) => (Said::Refused(refusal.reason), Real::Refused),
+        };
+        self.asked(now, copy, said, Some(real), Act::Offer, &wakes[from..]);
         answer
     }
 
     /// See [`Gate::claim`].
-    pub fn claim(&mut self, now: Timestamp, offer: Offer, wakes: &mut Vec<Wake>) -> Answer {
+    pub fn claim(&mut self, now: Timestamp, offer: Offer, wakes: &mut Vec<Wake>) -> Claimed {
         let (from, copy) = (wakes.len(), offer.clone());
-        let answer = self.gate.claim(now, offer, wakes);
-        self.asked(now, copy, &answer, Act::Claim, &wakes[from..]);
-        answer
+        let claimed = self.gate.claim(now, offer, wakes);
+        let (said, real) = match &claimed {
+            Claimed::Held(_) => (Said::Admitted, Some(Real::Admitted)),
+            // The shadows are asked by the offer that is still to come.
+            Claimed::MayWait => (Said::Nothing, None),
+            Claimed::Refused(refusal) => (Said::Refused(refusal.reason), Some(Real::Refused)),
+        };
+        self.asked(now, copy, said, real, Act::Claim, &wakes[from..]);
+        claimed
     }
 
     /// See [`Gate::confirm`].
@@ -308,17 +319,15 @@ impl Watched {
         &mut self,
         now: Timestamp,
         offer: Offer,
-        answer: &Answer,
+        said: Said,
+        real: Option<Real>,
         act: fn(Offer) -> Act,
         wakes: &[Wake],
     ) {
-        let (said, real) = match answer {
-            Answer::Admitted(_) => (Said::Admitted, Real::Admitted),
-            Answer::Queued(_) => (Said::Queued, Real::Queued),
-            Answer::Refused(refusal) => (Said::Refused(refusal.reason), Real::Refused),
-        };
-        for shadow in &mut self.shadows {
-            shadow.offered(now, &offer, real);
+        if let Some(real) = real {
+            for shadow in &mut self.shadows {
+                shadow.offered(now, &offer, real);
+            }
         }
         self.write(now, || act(offer), said, wakes);
     }

@@ -122,8 +122,7 @@ impl Gates {
 
     /// Looks at a gate without changing it.
     pub fn look<T>(&self, stage: Stage, look: impl FnOnce(&Gate) -> T) -> Option<T> {
-        let cell = self.shared.cells.get(&stage)?;
-        Some(look(&lock(cell).gate))
+        self.see(stage, |seen| look(seen.gate))
     }
 
     /// Looks at a gate and at what watches it.
@@ -393,14 +392,11 @@ impl Admit for OwnerGates {
         // Whoever cannot be told that a claim has lapsed makes none.
         let Ok(slot) = self.control.clone().try_reserve_owned() else { return Claimed::MayWait };
         let claimed = self.gates.change(stage, |cell, wakes| {
-            if cell.gate.may_wait_instead(now, &offer) {
-                return Claimed::MayWait;
-            }
-            let answer = cell.gate.claim(now, offer, wakes);
-            if let Answer::Admitted(_) = answer {
+            let claimed = cell.gate.claim(now, offer, wakes);
+            if let Claimed::Held(_) = claimed {
                 cell.reserved.insert(id, (owner, slot));
             }
-            Claimed::of(answer, cell.gate.limits().queue)
+            claimed
         });
         match &claimed {
             Some(Claimed::Held(_)) => self.gates.shared.queued.notify_one(),

@@ -1,6 +1,6 @@
 //! Provisional claims: a later stage's unit, held before the work that needs it begins.
 
-use floorkeeper::admission::limits::Limits;
+use floorkeeper::admission::limits::{ClassRule, Limits};
 use floorkeeper::admission::log::Told;
 use floorkeeper::admission::*;
 use floorkeeper::evidence::Evidence;
@@ -26,12 +26,12 @@ fn gate() -> Gate {
 fn a_claim_never_waits_and_lapses_by_itself_until_it_is_confirmed() {
     let mut gate = gate();
     let wakes = &mut Vec::new();
-    let Answer::Admitted(lease) = gate.claim(at(0), offer(1, 0, 100), wakes) else {
+    let Claimed::Held(lease) = gate.claim(at(0), offer(1, 0, 100), wakes) else {
         panic!("a unit is free")
     };
     let second = gate.claim(at(0), offer(2, 0, 100), wakes);
-    let no_queue = RefusalReason::Overloaded(Overload::NoQueue);
-    assert!(matches!(second, Answer::Refused(refusal) if refusal.reason == no_queue));
+    assert!(matches!(second, Claimed::MayWait), "an offer may wait for it: {second:?}");
+    assert_eq!(gate.ledger().total().refused_total(), 0, "and none is counted as refused");
     let third = Offer { owner: OwnerId(2), ..offer(3, 0, 1_000) };
     assert!(matches!(gate.offer(at(0), third, wakes), Answer::Queued(_)));
     gate.expire(at(100), wakes);
@@ -49,7 +49,7 @@ fn a_claim_never_waits_and_lapses_by_itself_until_it_is_confirmed() {
 fn a_confirmed_claim_is_a_lease_like_any_other() {
     let mut gate = gate();
     let wakes = &mut Vec::new();
-    let Answer::Admitted(lease) = gate.claim(at(0), offer(1, 0, 100), wakes) else {
+    let Claimed::Held(lease) = gate.claim(at(0), offer(1, 0, 100), wakes) else {
         panic!("a unit is free")
     };
     assert!(gate.confirm(at(100), &lease, wakes));
@@ -66,7 +66,7 @@ fn a_claim_of_an_owner_that_is_over_is_free_at_once() {
     let mut gate = gate();
     let wakes = &mut Vec::new();
     let claimed = gate.claim(at(0), offer(1, 0, 100), wakes);
-    assert!(matches!(claimed, Answer::Admitted(_)));
+    assert!(matches!(claimed, Claimed::Held(_)));
     let forgotten = gate.forget(at(1), OwnerId(1), wakes);
     assert_eq!((forgotten.withdrawn, forgotten.unknown), (1, 0));
     let counts = gate.counts(at(1));
@@ -96,4 +96,37 @@ fn a_late_timer_changes_nothing_for_who_waits_behind_a_claim() {
     assert_eq!(outcome(&[51, 101, 151]), told, "in time");
     assert_eq!(outcome(&[101]), told);
     assert_eq!(outcome(&[300]), told, "200 ms late");
+}
+
+/// where an offer would be refused, so is the claim, for the same reason.
+#[test]
+fn a_claim_is_refused_where_an_offer_would_be() {
+    let refused = |gate: &mut Gate, offer: Offer| match gate.claim(at(0), offer, &mut Vec::new()) {
+        Claimed::Refused(refusal) => Some(refusal.reason),
+        Claimed::Held(_) | Claimed::MayWait => None,
+    };
+    let mut full = gate();
+    full.set_limits(at(0), Limits::of(1, 0), &mut Vec::new());
+    assert_eq!(refused(&mut full, offer(1, 0, 100)), None);
+    let no_queue = Some(RefusalReason::Overloaded(Overload::NoQueue));
+    assert_eq!(refused(&mut full, offer(2, 0, 100)), no_queue);
+    full.set_limits(at(0), Limits::of(1, 1), &mut Vec::new());
+    assert_eq!(refused(&mut full, offer(3, 0, 100)), None, "there is a place to wait");
+    let waits = full.offer(at(0), offer(4, 0, 100), &mut Vec::new());
+    assert!(matches!(waits, Answer::Queued(_)));
+    let queue_full = Some(RefusalReason::Overloaded(Overload::QueueFull));
+    assert_eq!(refused(&mut full, offer(5, 0, 100)), queue_full, "no answer that nobody speaks");
+    assert_eq!(full.ledger().total().refused_total(), 2);
+    full.audit().unwrap();
+}
+
+/// What a share or a reservation holds back may wait as well, and is counted as refused by nobody.
+#[test]
+fn a_claim_held_back_by_a_reservation_may_wait() {
+    let classes = vec![ClassRule { class: ClassId(7), reserved: 1, rank: 0 }];
+    let mut kept = gate();
+    kept.set_limits(at(0), Limits { classes, ..Limits::of(1, 4) }, &mut Vec::new());
+    let claimed = kept.claim(at(0), offer(1, 0, 100), &mut Vec::new());
+    assert!(matches!(claimed, Claimed::MayWait), "{claimed:?}");
+    assert_eq!(kept.ledger().total().refused_total(), 0);
 }

@@ -4,36 +4,36 @@
 //! place where a clock is evidence enough, and the evidence is called `never_started`.
 
 use super::super::ledger::Standing;
-use super::super::limits::{Limits, Mode};
 use super::super::records::{Found, Record, State};
-use super::super::{Answer, Lease, Offer, Terminal, Wake};
+use super::super::{Claimed, Lease, Offer, Terminal, Wake};
 use super::Gate;
+use super::intake::Verdict;
 use crate::evidence::Evidence;
 use crate::time::Timestamp;
 
 impl Gate {
-    /// Claims units without ever waiting: admitted at once or refused. The claim lapses just after
-    /// the offer's deadline, unless it is confirmed or settled before; its owner is then told
-    /// `expired`.
-    pub fn claim(&mut self, now: Timestamp, offer: Offer, wakes: &mut Vec<Wake>) -> Answer {
-        let answer = self.answer(now, offer, 0, wakes);
-        if let Answer::Admitted(lease) = &answer {
-            let at = lease.slot.index;
-            self.provisional += 1;
-            self.slab[at].provisional = true;
-            let Record { deadline, arrival, .. } = self.slab[at];
-            self.deadlines.add(at, deadline, arrival);
+    /// Claims units without ever waiting. The claim lapses just after the offer's deadline, unless
+    /// it is confirmed or settled before; its owner is then told `expired`.
+    ///
+    /// Where an ordinary offer would wait, nothing is counted: that offer is still to come.
+    pub fn claim(&mut self, now: Timestamp, offer: Offer, wakes: &mut Vec<Wake>) -> Claimed {
+        let now = self.clock(now);
+        let offer = self.sound(now, offer);
+        match self.judge(now, &offer, wakes) {
+            Ok((owner_at, Verdict::Admit)) => {
+                let lease = self.admit(now, &offer, owner_at);
+                let at = lease.slot.index;
+                self.provisional += 1;
+                self.slab[at].provisional = true;
+                let Record { deadline, arrival, .. } = self.slab[at];
+                self.deadlines.add(at, deadline, arrival);
+                Claimed::Held(lease)
+            }
+            Ok((_, Verdict::Queue(_))) => Claimed::MayWait,
+            Ok((_, Verdict::Refuse(reason))) | Err(reason) => {
+                Claimed::Refused(self.refuse(&offer, reason))
+            }
         }
-        answer
-    }
-
-    /// A claim would find no room now, and an ordinary offer may wait for it: nobody need be
-    /// refused, and no refusal be counted.
-    pub fn may_wait_instead(&self, now: Timestamp, offer: &Offer) -> bool {
-        let Limits { mode, queue, .. } = self.limits;
-        let open = self.closed.is_none() && !self.has_no_capacity_for(offer.cost);
-        let full = self.room().free < offer.cost || self.lanes.waiting() > 0;
-        mode == Mode::Enforce && queue > 0 && open && full && now <= offer.deadline
     }
 
     /// Work begins on a claim: from now on only evidence gives its units back. False when it has

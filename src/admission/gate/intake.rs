@@ -43,7 +43,7 @@ impl Offer {
 }
 
 /// What policy says of an offer whose ownership is right.
-enum Verdict {
+pub(super) enum Verdict {
     Admit,
     /// Wait, after these have made room.
     Queue(Vec<u32>),
@@ -53,54 +53,54 @@ enum Verdict {
 impl Gate {
     /// Answers an offer. A refusal consumes nothing: no watermark, no share, no identity.
     pub fn offer(&mut self, now: Timestamp, offer: Offer, wakes: &mut Vec<Wake>) -> Answer {
-        self.answer(now, offer, self.limits.queue, wakes)
-    }
-
-    /// Answers an offer that may wait in a queue of this length.
-    pub(super) fn answer(
-        &mut self,
-        now: Timestamp,
-        offer: Offer,
-        queue: u32,
-        wakes: &mut Vec<Wake>,
-    ) -> Answer {
         let now = self.clock(now);
         let offer = self.sound(now, offer);
-        let payer = Payer { tenant: offer.tenant, class: offer.class };
+        match self.judge(now, &offer, wakes) {
+            Ok((owner_at, Verdict::Admit)) => Answer::Admitted(self.admit(now, &offer, owner_at)),
+            Ok((owner_at, Verdict::Queue(displaced))) => {
+                Answer::Queued(self.enqueue(now, &offer, owner_at, displaced, wakes))
+            }
+            Ok((_, Verdict::Refuse(reason))) | Err(reason) => {
+                Answer::Refused(self.refuse(&offer, reason))
+            }
+        }
+    }
+
+    /// Where the owner of an offer is kept, and what is to become of the offer; the error is an
+    /// offer that its owner may not make.
+    #[inline]
+    pub(super) fn judge(
+        &mut self,
+        now: Timestamp,
+        offer: &Offer,
+        wakes: &mut Vec<Wake>,
+    ) -> Result<(u32, Verdict), RefusalReason> {
+        let payer = Payer::of(offer);
         if offer.retry_of.is_some() {
             self.ledger.retry(payer);
         }
         if mutant::is("generation_after_expiry") && now > offer.deadline {
-            return self.refuse(payer, &offer, Expired);
+            return Err(Expired);
         }
-        let owner_at = match self.ownership(&offer) {
-            Ok(owner_at) => owner_at,
-            Err(reason) => return self.refuse(payer, &offer, reason),
-        };
+        let owner_at = self.ownership(offer)?;
         if self.limits.intake == Intake::AtOnce {
             self.catch_up(now, wakes);
         }
         let verdict = match self.limits.mode {
             Mode::Off => Verdict::Admit,
             Mode::Observe => {
-                let verdict = self.verdict(now, &offer, queue);
+                let verdict = self.verdict(now, offer);
                 self.note(payer, &verdict);
                 Verdict::Admit
             }
-            Mode::Enforce => self.verdict(now, &offer, queue),
+            Mode::Enforce => self.verdict(now, offer),
         };
-        match verdict {
-            Verdict::Admit => Answer::Admitted(self.admit(now, &offer, owner_at)),
-            Verdict::Queue(displaced) => {
-                Answer::Queued(self.enqueue(now, &offer, owner_at, displaced, wakes))
-            }
-            Verdict::Refuse(reason) => self.refuse(payer, &offer, reason),
-        }
+        Ok((owner_at, verdict))
     }
 
     /// The offer with impossible arguments made possible; the bug is counted, and asserted where
     /// that is on.
-    fn sound(&mut self, now: Timestamp, mut offer: Offer) -> Offer {
+    pub(super) fn sound(&mut self, now: Timestamp, mut offer: Offer) -> Offer {
         if let Err(bug) = offer.check(now) {
             debug_assert!(false, "{}: {:?}: {bug}", self.stage, offer.id);
             self.ledger.anomalies.invalid_offer += 1;
@@ -139,7 +139,7 @@ impl Gate {
         }
     }
 
-    fn verdict(&mut self, now: Timestamp, offer: &Offer, queue: u32) -> Verdict {
+    fn verdict(&mut self, now: Timestamp, offer: &Offer) -> Verdict {
         if now > offer.deadline {
             return Verdict::Refuse(Expired);
         }
@@ -157,7 +157,7 @@ impl Gate {
             return Verdict::Admit;
         }
         self.reached = true;
-        if queue == 0 {
+        if self.limits.queue == 0 {
             return Verdict::Refuse(Overloaded(self.why_no_wait(at_share)));
         }
         match self.room_to_wait(now, offer) {
@@ -288,15 +288,15 @@ impl Gate {
         }
     }
 
-    fn refuse(&mut self, payer: Payer, offer: &Offer, reason: RefusalReason) -> Answer {
+    pub(super) fn refuse(&mut self, offer: &Offer, reason: RefusalReason) -> Refusal {
         if mutant::is("watermark_moved_by_refusal")
             && let Some(owner) = self.owners.find(offer.owner)
         {
             let watermark = &mut self.owners[owner].watermark;
             *watermark = (*watermark).max(Some(offer.born));
         }
-        self.ledger.shift(payer, Standing::Offered, Standing::Refused(reason));
-        Answer::Refused(self.refusal(reason))
+        self.ledger.shift(Payer::of(offer), Standing::Offered, Standing::Refused(reason));
+        self.refusal(reason)
     }
 
     /// A refusal for this reason, with the hint that goes with it.
@@ -305,7 +305,7 @@ impl Gate {
         Refusal { stage: self.stage, reason, retry_after_s }
     }
 
-    fn admit(&mut self, now: Timestamp, offer: &Offer, owner_at: u32) -> Lease {
+    pub(super) fn admit(&mut self, now: Timestamp, offer: &Offer, owner_at: u32) -> Lease {
         let at = self.keep(now, offer, owner_at, State::Active);
         self.ledger.shift(self.payer_at(at), Standing::Offered, Standing::Active);
         self.start(now, at);
