@@ -119,8 +119,8 @@ pub struct Admission {
     pub log_lines: u32,
     /// The folder where every decision is written, a file a gate; `None` writes none.
     pub log_dir: Option<PathBuf>,
-    /// What one gate's file may grow to; what comes later is counted and not written.
-    pub log_file_max_bytes: u64,
+    /// What one gate's file may grow to, in bytes; there it ends.
+    pub log_file_max: u64,
     /// Admitted answers carry the gate's counts as refused ones do (B-078).
     pub expose_headers: bool,
     /// When the call gate gives way to its stages.
@@ -301,11 +301,7 @@ impl Admission {
         Admission {
             log_lines: reader.number("admission.log_lines", 4_096, 0..=1_000_000, lines) as u32,
             log_dir,
-            log_file_max_bytes: reader.bytes(
-                "admission.log_file_max",
-                256 << 20,
-                1 << 20..=1 << 40,
-            ),
+            log_file_max: reader.bytes("admission.log_file_max", 256 << 20, 1 << 20..=1 << 40),
             expose_headers: reader.flag("admission.expose_headers", false),
             upstream_pressure: reader.choice("admission.upstream_pressure", "refusals"),
         }

@@ -155,6 +155,10 @@ impl Changes {
     /// Applies a change to the live gate, or changes nothing.
     pub fn apply(&self, service: &Service, stage: Stage, change: Change) -> Result<(), Wrong> {
         let mut all = self.lock();
+        // A change builds on what is in force, never on what was undone a moment ago.
+        if let Some(changed) = all.get_mut(&stage) {
+            changed.settle_trial(&service.gates, stage);
+        }
         let before = all.get(&stage).cloned().unwrap_or_else(|| Changed {
             declared: BTreeMap::new(),
             effective: service.config.gate_limits(stage).clone(),
@@ -174,28 +178,34 @@ impl Changes {
         Ok(())
     }
 
-    /// Takes over how changes on trial came out: what the gate has undone is declared no longer.
+    /// Takes over how changes on trial came out: what a gate has undone is declared no longer.
     pub fn settle_trials(&self, gates: &Gates) {
         for (stage, changed) in self.lock().iter_mut() {
-            if changed.proven.is_none() {
-                continue;
+            changed.settle_trial(gates, *stage);
+        }
+    }
+}
+
+impl Changed {
+    fn settle_trial(&mut self, gates: &Gates, stage: Stage) {
+        if self.proven.is_none() {
+            return;
+        }
+        match gates.see(stage, |seen| seen.gate.verdict()).flatten() {
+            Some(Verdict::Running) => {}
+            Some(Verdict::Undone(breach)) => {
+                let Some(proven) = self.proven.take() else { return };
+                tracing::warn!(
+                    "{stage}: the change on trial is undone: {} was {}, {} is allowed",
+                    breach.measure,
+                    breach.seen,
+                    breach.limit
+                );
+                gates.set_law(stage, proven.effective.law());
+                self.declared = proven.declared;
+                self.effective = proven.effective;
             }
-            match gates.see(*stage, |seen| seen.gate.verdict()).flatten() {
-                Some(Verdict::Running) => {}
-                Some(Verdict::Undone(breach)) => {
-                    let Some(proven) = changed.proven.take() else { continue };
-                    tracing::warn!(
-                        "{stage}: the change on trial is undone: {} was {}, {} is allowed",
-                        breach.measure,
-                        breach.seen,
-                        breach.limit
-                    );
-                    gates.set_law(*stage, proven.effective.law());
-                    changed.declared = proven.declared;
-                    changed.effective = proven.effective;
-                }
-                Some(Verdict::Kept) | None => changed.proven = None,
-            }
+            Some(Verdict::Kept) | None => self.proven = None,
         }
     }
 }

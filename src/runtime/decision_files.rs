@@ -44,7 +44,7 @@ struct DecisionFile {
 impl DecisionFiles {
     /// Opens a file for every gate, in the configured folder; what cannot be written is said.
     pub fn open(service: &Arc<Service>) -> io::Result<Option<DecisionFiles>> {
-        let Admission { log_dir: Some(folder), log_file_max_bytes, .. } = &service.config.admission
+        let Admission { log_dir: Some(folder), log_file_max, .. } = &service.config.admission
         else {
             return Ok(None);
         };
@@ -53,7 +53,7 @@ impl DecisionFiles {
             let gate = service.gate_name(stage).replace(':', "-");
             let path = folder.join(format!("{}-{gate}.jsonl", service.incarnation));
             let limits = service.configured_limits(stage);
-            DecisionFile::create(stage, &path, &limits, *log_file_max_bytes)
+            DecisionFile::create(stage, &path, &limits, *log_file_max)
         });
         let files = files.collect::<io::Result<Vec<_>>>()?;
         Ok(Some(DecisionFiles { service: service.clone(), files }))

@@ -80,7 +80,10 @@ impl Keeper {
         let before = gates.look(Stage::Call, |gate| gate.counts(now).pressure);
         let pressure = listener.hear(now, &loads);
         if before != Some(pressure) {
-            tracing::info!("the call gate is {}: turns of accepted calls", pressure.label());
+            tracing::info!(
+                pressure = pressure.label(),
+                "new calls give way to the turns of accepted ones"
+            );
             gates.set_pressure(Stage::Call, pressure);
         }
     }

@@ -27,6 +27,7 @@ const INVENTORY_MAX: usize = 500;
 pub(super) fn gate(site: &Site, stage: Stage) -> Value {
     let service = &site.service;
     let now = service.clock.now();
+    service.changes.settle_trials(&service.gates);
     let changed = service.changes.effective(stage);
     let limits = changed.as_ref().unwrap_or_else(|| service.config.gate_limits(stage));
     let (declared, source) = declared(service, stage);
