@@ -15,6 +15,7 @@ pub mod prompts;
 pub mod replay;
 pub mod report;
 pub mod serve;
+mod spoken;
 pub mod storm;
 pub mod wav;
 pub mod wer;

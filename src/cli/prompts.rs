@@ -5,26 +5,21 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-
 use super::check::{environment, errors_as_json, print_out};
+use super::spoken::spoken;
 use super::wav;
 use crate::audio::Pcm;
 use crate::config::{Config, Fallback, SPOKEN_FILE, Script};
 use crate::fallback::{Prompt, PromptId};
-use crate::provider::tts::{Phrase, TTSS, Tts, TtsOptions, TtsSignal};
-use crate::provider::{Cancel, Surroundings, find};
+use crate::provider::tts::{TTSS, Tts, TtsOptions};
+use crate::provider::{Surroundings, find};
 
 /// Rate of rendered prompts: what a telephone or a browser makes of them is no better.
 const RATE_HZ: u32 = 16_000;
-/// A sentence of a few words that takes longer to synthesise does not come at all.
-const RENDER_MAX: Duration = Duration::from_secs(60);
 /// Sound kept in front of and behind the words.
 const EDGE: Duration = Duration::from_millis(60);
 /// Below this a sample is silence at the edge of a sentence.
 const EDGE_LEVEL: u16 = 150;
-/// Pieces of sound in flight between synthesiser and file.
-const PIECES_MAX: usize = 64;
 
 /// Holds every text against its claims. Exit code 0 when all are true, 1 with file and id of those
 /// that are not.
@@ -139,36 +134,7 @@ async fn speak(
     prompt: &Prompt,
 ) -> Result<Pcm, RenderError> {
     let unspoken = |why: String| RenderError::Unspoken { id: id.to_string(), why };
-    let (phrases, input) = mpsc::channel(1);
-    let (out, mut signals) = mpsc::channel(PIECES_MAX);
-    let cancel = Cancel::new();
-    let run = Arc::clone(tts).run(options.clone(), input, out, cancel.clone());
-    let phrase = Phrase { index: 0, text: prompt.text.clone() };
-    let feed = async move {
-        // A run that ends early says itself why.
-        let _ = phrases.send(phrase).await;
-    };
-    let collect = async {
-        let mut sound = Pcm::default();
-        while let Some(signal) = signals.recv().await {
-            if let TtsSignal::Audio { pcm, .. } = signal {
-                sound.rate_hz = pcm.rate_hz;
-                sound.samples.extend(pcm.samples);
-            }
-        }
-        sound
-    };
-    let all = async { tokio::join!(run, feed, collect) };
-    let (ended, (), sound) = tokio::time::timeout(RENDER_MAX, all).await.map_err(|_| {
-        cancel.cancel();
-        unspoken(format!("nothing complete came within {} s", RENDER_MAX.as_secs()))
-    })?;
-    if let Some(fault) = ended.fault {
-        return Err(unspoken(fault.to_string()));
-    }
-    if sound.samples.is_empty() {
-        return Err(unspoken("no sound came".to_owned()));
-    }
+    let sound = spoken(tts, options.clone(), &prompt.text).await.map_err(unspoken)?;
     let samples = wav::at_rate(&sound, RATE_HZ).map_err(unspoken)?;
     let trimmed = trimmed(&samples);
     if trimmed.is_empty() {

@@ -12,7 +12,7 @@ use crate::admission::limits::CloseMode;
 use crate::admission::{Admit, Answer, Cancelled, Closed, Lease, Offer, OwnerId, Release, Wake};
 use crate::config::{Config, Fallback};
 use crate::evidence::Evidence;
-use crate::id::{ClassId, Generation, Stage, TenantId};
+use crate::id::{Generation, Stage};
 use crate::provider::ear::{DETECTORS, OFF};
 use crate::provider::{BuildError, Surroundings, find};
 use crate::runtime::backends::Backends;
@@ -23,7 +23,6 @@ use crate::runtime::service::Service;
 use crate::runtime::serving::Serving;
 use crate::runtime::start;
 use crate::sim::script::{Held, Script};
-use crate::time::Timestamp;
 
 /// Owner of units that the script holds by hand.
 const HOLDER: OwnerId = OwnerId(u64::MAX);
@@ -132,7 +131,7 @@ impl Own {
         let now = service.clock.now();
         gates.rotate(now, HOLDER, Generation(0), Cancelled::Client);
         for _ in 0..held.units {
-            let offer = offer(gates.name_offer(), now);
+            let offer = Offer::plain(gates.name_offer(), HOLDER, now, now + HOLD_WAIT);
             if let Answer::Admitted(lease) = gates.ask(now, stage, offer) {
                 self.holds[at].push(lease);
             }
@@ -192,22 +191,6 @@ impl Own {
     /// Stops serving.
     pub(super) async fn stop(self) {
         self.serving.stop().await;
-    }
-}
-
-fn offer(id: crate::admission::OfferId, now: Timestamp) -> Offer {
-    Offer {
-        id,
-        owner: HOLDER,
-        generation: Generation(0),
-        born: now,
-        deadline: now + HOLD_WAIT,
-        tenant: TenantId(0),
-        class: ClassId(0),
-        cost: 1,
-        bytes: 0,
-        retry_of: None,
-        supersedes: None,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The loop of a live fixture: a frame of the caller out, deeds at their times, events in between.
 
+use std::time::Duration;
+
 use futures_util::StreamExt;
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -18,7 +20,6 @@ use crate::audio::{FRAME, Pcm};
 use crate::sim::facts::Fact;
 use crate::sim::script::{Script, Session, What};
 use crate::time::{Timestamp, ms};
-use std::time::Duration;
 
 /// A call in which nothing happens for so long may be over, when all is as expected.
 const QUIET: Duration = ms(3_000);
@@ -40,9 +41,7 @@ pub(super) struct Talk<'a> {
     pub(super) zero: Timestamp,
     plan: Plan,
     mouth: Mouth,
-    /// The microphone is off once the caller has said this.
-    mutes: bool,
-    muted: bool,
+    microphone: Microphone,
     session: Session,
     pub(super) hearing: Hearing,
     pub(super) reading: Reading,
@@ -58,6 +57,15 @@ pub(super) struct Talk<'a> {
     holds: Vec<(Timestamp, usize, bool)>,
     last_event: Timestamp,
     next_look: Timestamp,
+}
+
+/// Whether the caller's sound is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Microphone {
+    On,
+    /// Until the caller has said what is being said.
+    OnUntilQuiet,
+    Off,
 }
 
 /// What came next over the wire.
@@ -95,8 +103,7 @@ impl<'a> Talk<'a> {
             line: Some(line),
             start: Instant::now(),
             zero,
-            mutes: false,
-            muted: false,
+            microphone: Microphone::On,
             session: script.session.clone(),
             hearing: Hearing::default(),
             reading: Reading::default(),
@@ -172,12 +179,14 @@ impl<'a> Talk<'a> {
         while let Some(what) = self.plan.next(now) {
             self.act(now, what).await;
         }
-        if self.muted {
+        if self.microphone == Microphone::Off {
             return;
         }
         let frame = self.mouth.next_frame(now.since(self.zero));
         self.send(wire::append(&frame.samples));
-        self.muted = self.mutes && self.mouth.is_quiet();
+        if self.microphone == Microphone::OnUntilQuiet && self.mouth.is_quiet() {
+            self.microphone = Microphone::Off;
+        }
     }
 
     fn hold(&mut self, at: usize, take: bool) {
@@ -202,7 +211,9 @@ impl<'a> Talk<'a> {
         match &what {
             What::Says { words, span, mutes } => self.speak(words, *span, *mutes),
             What::Noise(span) => {
-                self.muted = false;
+                if self.microphone == Microphone::Off {
+                    self.microphone = Microphone::OnUntilQuiet;
+                }
                 let sound = match self.hears_script() {
                     true => self.sounds.words(NOISE, Some(*span)),
                     false => white_noise(*span),
@@ -244,8 +255,7 @@ impl<'a> Talk<'a> {
             own.said.says(words, sound.duration());
         }
         self.mouth.say(sound);
-        self.mutes = mutes;
-        self.muted = false;
+        self.microphone = if mutes { Microphone::OnUntilQuiet } else { Microphone::On };
     }
 
     fn send(&mut self, event: String) {

@@ -6,19 +6,15 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use tokio::sync::mpsc;
 
 use super::super::call::wire::WIRE_RATE_HZ;
+use super::super::spoken::spoken;
 use super::super::wav;
 use crate::audio::{Pcm, duration_to_samples};
-use crate::provider::tts::{Phrase, TTSS, Tts, TtsOptions, TtsSignal};
-use crate::provider::{BuildError, Cancel, Surroundings, find};
+use crate::provider::tts::{TTSS, Tts, TtsOptions};
+use crate::provider::{BuildError, Surroundings, find};
 use crate::sim::script::{Script, What};
 
-/// Nothing a caller says takes longer to make.
-const RENDER_MAX: Duration = Duration::from_secs(60);
-/// Pieces of sound that may wait to be put together.
-const PIECES_MAX: usize = 32;
 /// Quieter samples at both ends are no part of what is said.
 const EDGE_LEVEL: u16 = 200;
 /// How loud noise is: as loud as speech.
@@ -98,34 +94,8 @@ pub(super) fn white_noise(span: Duration) -> Pcm {
 
 /// One phrase, without the silence around it.
 async fn speak(voice: &Arc<dyn Tts>, words: &str) -> Result<Vec<i16>, String> {
-    let (phrases, input) = mpsc::channel(1);
-    let (out, mut signals) = mpsc::channel(PIECES_MAX);
     let options = TtsOptions { voice: None, language: "en".to_owned(), speed: 1.0 };
-    let cancel = Cancel::new();
-    let run = Arc::clone(voice).run(options, input, out, cancel.clone());
-    let phrase = Phrase { index: 0, text: words.to_owned() };
-    let feed = async move {
-        // A run that ends early says itself why.
-        let _ = phrases.send(phrase).await;
-    };
-    let collect = async {
-        let mut sound = Pcm::default();
-        while let Some(signal) = signals.recv().await {
-            if let TtsSignal::Audio { pcm, .. } = signal {
-                sound.rate_hz = pcm.rate_hz;
-                sound.samples.extend(pcm.samples);
-            }
-        }
-        sound
-    };
-    let all = async { tokio::join!(run, feed, collect) };
-    let Ok((ended, (), sound)) = tokio::time::timeout(RENDER_MAX, all).await else {
-        cancel.cancel();
-        return Err(format!("its sound was not there within {} s", RENDER_MAX.as_secs()));
-    };
-    if let Some(fault) = ended.fault {
-        return Err(fault.to_string());
-    }
+    let sound = spoken(voice, options, words).await?;
     let samples = wav::at_rate(&sound, WIRE_RATE_HZ)?;
     let loud = |sample: &i16| sample.unsigned_abs() > EDGE_LEVEL;
     match (samples.iter().position(loud), samples.iter().rposition(loud)) {
