@@ -9,7 +9,7 @@ use floorkeeper::provider::tts::Tts;
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::providers::{Breaks, Broken, BrokenEar};
+use crate::providers::{Breaks, BrokenEar, Counted};
 use crate::rig::Rig;
 
 /// The broken turn is told with a prompt, the next one is answered; the unit of the broken run is
@@ -39,14 +39,16 @@ async fn answered_next(client: &mut Client, before: &Value) -> Value {
 
 #[tokio::test]
 async fn a_model_that_breaks_at_once_costs_one_turn() {
-    let rig = Rig::with(&[], |b| b.llm = Broken::<dyn Llm>::over(b.llm.clone(), Breaks::AtOnce));
+    let rig =
+        Rig::with(&[], |b| b.llm = Counted::<dyn Llm>::breaking(b.llm.clone(), Breaks::AtOnce));
     survives(rig.await, Stage::Model).await;
 }
 
 #[tokio::test]
 async fn a_model_that_breaks_while_it_runs_costs_one_turn() {
-    let rig =
-        Rig::with(&[], |b| b.llm = Broken::<dyn Llm>::over(b.llm.clone(), Breaks::WhileItRuns));
+    let rig = Rig::with(&[], |b| {
+        b.llm = Counted::<dyn Llm>::breaking(b.llm.clone(), Breaks::WhileItRuns)
+    });
     survives(rig.await, Stage::Model).await;
 }
 
@@ -54,7 +56,7 @@ async fn a_model_that_breaks_while_it_runs_costs_one_turn() {
 async fn a_voice_that_breaks_costs_one_turn() {
     let rig = Rig::with(&[], |b| {
         let whole = b.tts.clone().unwrap();
-        b.tts = Some(Broken::<dyn Tts>::over(whole, Breaks::WhileItRuns));
+        b.tts = Some(Counted::<dyn Tts>::breaking(whole, Breaks::WhileItRuns));
     });
     survives(rig.await, Stage::Synthesis).await;
 }
@@ -63,7 +65,7 @@ async fn a_voice_that_breaks_costs_one_turn() {
 async fn a_recogniser_that_breaks_costs_one_turn() {
     let rig = Rig::with(&[], |b| {
         let whole = b.asr.clone().unwrap();
-        b.asr = Some(Broken::<dyn Asr>::over(whole, Breaks::AtOnce));
+        b.asr = Some(Counted::<dyn Asr>::breaking(whole, Breaks::AtOnce));
     });
     let rig = rig.await;
     let mut client = Client::connect(&rig).await;

@@ -4,12 +4,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use floorkeeper::audio::level_dbfs;
-use floorkeeper::dialogue::{Message, ModelRequest, Role};
+use floorkeeper::dialogue::{Effect, Message, ModelRequest, Role};
 use floorkeeper::provider::asr::{Asr, AsrInput, AsrOptions, AsrSignal};
 use floorkeeper::provider::ear::{Detector, Listening};
 use floorkeeper::provider::llm::{Llm, ModelSignal};
+use floorkeeper::provider::tool::{Tool, ToolRun};
 use floorkeeper::provider::tts::{Phrase, Tts, TtsOptions, TtsSignal};
 use floorkeeper::provider::{Cancel, Run};
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 /// A model that remembers what it was asked.
@@ -106,25 +108,30 @@ pub enum Breaks {
     WhileItRuns,
 }
 
-/// A provider that breaks once.
-pub struct Broken<T: ?Sized> {
+/// A provider that counts how often it was begun, and breaks the first time where it is to.
+pub struct Counted<T: ?Sized> {
     inner: Arc<T>,
-    breaks: Breaks,
-    runs: AtomicU32,
+    breaks: Option<Breaks>,
+    runs: Arc<AtomicU32>,
 }
 
-impl<T: ?Sized> Broken<T> {
-    pub fn over(inner: Arc<T>, breaks: Breaks) -> Arc<Broken<T>> {
-        Arc::new(Broken { inner, breaks, runs: AtomicU32::new(0) })
+impl<T: ?Sized> Counted<T> {
+    /// Breaks once.
+    pub fn breaking(inner: Arc<T>, breaks: Breaks) -> Arc<Counted<T>> {
+        Arc::new(Counted { inner, breaks: Some(breaks), runs: Arc::default() })
     }
 
-    fn run_or_break(&self, run: impl FnOnce(Arc<T>) -> Run) -> Run {
-        if self.runs.fetch_add(1, Ordering::SeqCst) > 0 {
-            return run(self.inner.clone());
-        }
-        match self.breaks {
-            Breaks::AtOnce => panic!("the provider breaks at once, as this test wants"),
-            Breaks::WhileItRuns => Box::pin(async {
+    /// Stays whole.
+    pub fn whole(inner: Arc<T>, runs: &Arc<AtomicU32>) -> Arc<Counted<T>> {
+        Arc::new(Counted { inner, breaks: None, runs: runs.clone() })
+    }
+
+    fn begun(&self, run: impl FnOnce(Arc<T>) -> Run) -> Run {
+        let is_first = self.runs.fetch_add(1, Ordering::SeqCst) == 0;
+        match self.breaks.filter(|_| is_first) {
+            None => run(self.inner.clone()),
+            Some(Breaks::AtOnce) => panic!("the provider breaks at once, as this test wants"),
+            Some(Breaks::WhileItRuns) => Box::pin(async {
                 tokio::task::yield_now().await;
                 panic!("the provider breaks while it runs, as this test wants")
             }),
@@ -132,18 +139,18 @@ impl<T: ?Sized> Broken<T> {
     }
 }
 
-impl Llm for Broken<dyn Llm> {
+impl Llm for Counted<dyn Llm> {
     fn run(
         self: Arc<Self>,
         request: ModelRequest,
         out: mpsc::Sender<ModelSignal>,
         cancel: Cancel,
     ) -> Run {
-        self.run_or_break(|inner| inner.run(request, out, cancel))
+        self.begun(|inner| inner.run(request, out, cancel))
     }
 }
 
-impl Tts for Broken<dyn Tts> {
+impl Tts for Counted<dyn Tts> {
     fn run(
         self: Arc<Self>,
         options: TtsOptions,
@@ -151,11 +158,11 @@ impl Tts for Broken<dyn Tts> {
         out: mpsc::Sender<TtsSignal>,
         cancel: Cancel,
     ) -> Run {
-        self.run_or_break(|inner| inner.run(options, input, out, cancel))
+        self.begun(|inner| inner.run(options, input, out, cancel))
     }
 }
 
-impl Asr for Broken<dyn Asr> {
+impl Asr for Counted<dyn Asr> {
     fn run(
         self: Arc<Self>,
         options: AsrOptions,
@@ -163,10 +170,30 @@ impl Asr for Broken<dyn Asr> {
         out: mpsc::Sender<AsrSignal>,
         cancel: Cancel,
     ) -> Run {
-        self.run_or_break(|inner| inner.run(options, input, out, cancel))
+        self.begun(|inner| inner.run(options, input, out, cancel))
     }
 
     fn gives_partials(&self) -> bool {
-        false
+        self.breaks.is_none() && self.inner.gives_partials()
+    }
+}
+
+impl Tool for Counted<dyn Tool> {
+    fn description(&self) -> String {
+        self.inner.description()
+    }
+
+    fn parameters(&self) -> Value {
+        self.inner.parameters()
+    }
+
+    fn effect(&self) -> Effect {
+        self.inner.effect()
+    }
+
+    fn run(self: Arc<Self>, arguments: String, idempotency_key: String, cancel: Cancel) -> ToolRun {
+        assert!(self.breaks.is_none(), "no test breaks a tool");
+        self.runs.fetch_add(1, Ordering::SeqCst);
+        self.inner.clone().run(arguments, idempotency_key, cancel)
     }
 }

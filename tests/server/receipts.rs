@@ -4,93 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use floorkeeper::dialogue::{Effect, ModelRequest};
-use floorkeeper::provider::asr::{Asr, AsrInput, AsrOptions, AsrSignal};
-use floorkeeper::provider::llm::{Llm, ModelSignal};
-use floorkeeper::provider::tool::{Tool, ToolRun};
-use floorkeeper::provider::tts::{Phrase, Tts, TtsOptions, TtsSignal};
-use floorkeeper::provider::{Cancel, Run};
 use floorkeeper::runtime::backends::Backends;
-use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use serde_json::json;
 
 use crate::client::Client;
 use crate::http;
+use crate::providers::Counted;
 use crate::rig::Rig;
-
-/// A provider that counts how often it was begun.
-struct Counted<T: ?Sized> {
-    inner: Arc<T>,
-    runs: Arc<AtomicU32>,
-}
-
-fn counted<T: ?Sized>(inner: Arc<T>, runs: &Arc<AtomicU32>) -> Arc<Counted<T>> {
-    Arc::new(Counted { inner, runs: runs.clone() })
-}
-
-impl<T: ?Sized> Counted<T> {
-    fn begun(&self) -> Arc<T> {
-        self.runs.fetch_add(1, Ordering::SeqCst);
-        self.inner.clone()
-    }
-}
-
-impl Llm for Counted<dyn Llm> {
-    fn run(
-        self: Arc<Self>,
-        request: ModelRequest,
-        out: mpsc::Sender<ModelSignal>,
-        cancel: Cancel,
-    ) -> Run {
-        self.begun().run(request, out, cancel)
-    }
-}
-
-impl Tts for Counted<dyn Tts> {
-    fn run(
-        self: Arc<Self>,
-        options: TtsOptions,
-        input: mpsc::Receiver<Phrase>,
-        out: mpsc::Sender<TtsSignal>,
-        cancel: Cancel,
-    ) -> Run {
-        self.begun().run(options, input, out, cancel)
-    }
-}
-
-impl Asr for Counted<dyn Asr> {
-    fn run(
-        self: Arc<Self>,
-        options: AsrOptions,
-        input: mpsc::Receiver<AsrInput>,
-        out: mpsc::Sender<AsrSignal>,
-        cancel: Cancel,
-    ) -> Run {
-        self.begun().run(options, input, out, cancel)
-    }
-
-    fn gives_partials(&self) -> bool {
-        self.inner.gives_partials()
-    }
-}
-
-impl Tool for Counted<dyn Tool> {
-    fn description(&self) -> String {
-        self.inner.description()
-    }
-
-    fn parameters(&self) -> Value {
-        self.inner.parameters()
-    }
-
-    fn effect(&self) -> Effect {
-        self.inner.effect()
-    }
-
-    fn run(self: Arc<Self>, arguments: String, idempotency_key: String, cancel: Cancel) -> ToolRun {
-        self.begun().run(arguments, idempotency_key, cancel)
-    }
-}
 
 /// A server with one unit and one place in the queue of a gate, and the receipts of what is behind
 /// it.
@@ -174,7 +94,7 @@ enum Turn {
 
 #[tokio::test]
 async fn the_model_is_asked_nothing_for_what_waits_or_is_refused() {
-    let count = |b: &mut Backends, runs: &_| b.llm = counted(b.llm.clone(), runs);
+    let count = |b: &mut Backends, runs: &_| b.llm = Counted::whole(b.llm.clone(), runs);
     let stage = Stage::with("model", "limits.model", &[], count).await;
     stage.only_what_is_let_in_reaches_the_backend(Turn::Written, true).await;
 }
@@ -183,7 +103,7 @@ async fn the_model_is_asked_nothing_for_what_waits_or_is_refused() {
 async fn the_recogniser_hears_nothing_of_what_waits_or_is_refused() {
     let count = |b: &mut Backends, runs: &_| {
         let asr = b.asr.take().expect("a recogniser");
-        b.asr = Some(counted(asr, runs));
+        b.asr = Some(Counted::whole(asr, runs));
     };
     let stage = Stage::with("recognition", "limits.recognition", &[], count).await;
     stage.only_what_is_let_in_reaches_the_backend(Turn::Spoken, true).await;
@@ -193,7 +113,7 @@ async fn the_recogniser_hears_nothing_of_what_waits_or_is_refused() {
 async fn the_voice_says_nothing_of_what_waits_or_is_refused() {
     let count = |b: &mut Backends, runs: &_| {
         let tts = b.tts.take().expect("a voice");
-        b.tts = Some(counted(tts, runs));
+        b.tts = Some(Counted::whole(tts, runs));
     };
     let stage = Stage::with("synthesis", "limits.synthesis", &[], count).await;
     stage.only_what_is_let_in_reaches_the_backend(Turn::Written, true).await;
@@ -209,7 +129,7 @@ async fn a_tool_does_nothing_for_what_waits_or_is_refused() {
     ];
     let count = |b: &mut Backends, runs: &_| {
         for (_, tool) in b.tools.iter_mut().filter(|(name, _)| name == "get_weather") {
-            *tool = counted(tool.clone(), runs);
+            *tool = Counted::whole(tool.clone(), runs);
         }
     };
     let stage = Stage::with("tool:get_weather", "limits.tools.get_weather", &settings, count).await;
