@@ -13,6 +13,7 @@ mod others;
 mod reading;
 pub mod script;
 pub mod storm;
+pub mod tracks;
 mod watch;
 mod workers;
 pub mod world;

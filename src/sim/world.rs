@@ -9,6 +9,7 @@ use super::expect::{self, HeardCheck};
 use super::facts::Fact;
 use super::gates::SimGates;
 use super::script::{Deed, Script, WORDS_PER_S, What, When};
+use super::tracks::{Staging, Tracks};
 use super::watch::Watch;
 use super::workers::{Came, Workers};
 use crate::admission::{Admit, Lease, OwnerId, Release, Wake};
@@ -44,10 +45,21 @@ pub struct Outcome {
     pub facts: Vec<Fact>,
     /// What is not as it must be; empty when the fixture passed.
     pub problems: Vec<String>,
+    /// What sounded, where it was to be recorded.
+    pub tracks: Option<Tracks>,
 }
 
 /// Runs a fixture.
 pub fn run(script: &Script, fallback: Arc<dyn Choose>) -> Result<Outcome, BuildError> {
+    stage(script, fallback, Staging::default())
+}
+
+/// Runs a fixture as it is staged.
+pub fn stage(
+    script: &Script,
+    fallback: Arc<dyn Choose>,
+    _staging: Staging,
+) -> Result<Outcome, BuildError> {
     let mut world = World::new(script, fallback)?;
     world.live(script);
     Ok(world.finish(script))
@@ -438,7 +450,7 @@ impl World {
         self.problems.extend(expect::check(&script.expect, &self.facts, &self.heard, &self.asked));
         let mut trace = self.lines.join("\n");
         trace.push('\n');
-        Outcome { trace, facts: self.facts, problems: self.problems }
+        Outcome { trace, facts: self.facts, problems: self.problems, tracks: None }
     }
 }
 

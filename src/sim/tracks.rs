@@ -1,0 +1,21 @@
+//! Both ends' sound of a call, aligned, for those who want to listen to it or to measure it.
+
+/// What sounded: sample `n` of both tracks is at `n / rate_hz` seconds of the call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tracks {
+    /// Samples a second.
+    pub rate_hz: u32,
+    /// What the caller's microphone sent.
+    pub caller: Vec<i16>,
+    /// What the caller's end played.
+    pub agent: Vec<i16>,
+}
+
+/// How a script is staged: everything that is not in the script itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Staging {
+    /// Seed of all that is drawn: noise, lost and late frames.
+    pub seed: u64,
+    /// The tracks are kept.
+    pub record: bool,
+}
