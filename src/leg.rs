@@ -296,6 +296,15 @@ pub enum ToCaller {
         /// How much of it was heard.
         played: Duration,
     },
+    /// Extra: what of an item of the agent's speech was heard, once no more of it will be.
+    Heard {
+        /// The item.
+        item: ItemId,
+        /// How much of it.
+        played: Duration,
+        /// Which words.
+        words: String,
+    },
     /// Extra: our sending paused, resumed, or was cleared for good.
     Playout {
         /// Which of the three.

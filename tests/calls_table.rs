@@ -85,6 +85,10 @@ impl Admit for Gates {
     fn max_wait(&self, stage: Stage) -> Duration {
         self.gates.get(&stage).map_or(Duration::ZERO, |gate| gate.limits().max_wait())
     }
+
+    fn spare(&self, stage: Stage) -> u32 {
+        self.gates.get(&stage).map_or(0, Gate::spare)
+    }
 }
 
 /// A call, its gates, and a clock that the test moves.
@@ -136,6 +140,7 @@ fn bench() -> Bench {
         extra_events: true,
     };
     let identity = Identity {
+        greeting: None,
         call: CallId(1),
         tenant: TenantId(0),
         class: ClassId(0),

@@ -92,6 +92,7 @@ fn another(config: &Config, key: &str) -> String {
         ("auth.keys_file", "tests/data/keys.txt"),
         ("auth.origins", "[\"https://shop.example\"]"),
         ("turn.end", "silence"),
+        ("turn.barge_in.policy", "duration"),
         ("log.format", "json"),
         ("log.level", "debug"),
         ("vad.detector", "earshot"),

@@ -68,7 +68,7 @@ fn a_value_of_the_wrong_kind_is_refused() {
         (
             "[turn]\nend = \"smart_turm\"",
             "test.toml:2: turn.end: \"smart_turm\" is not known, did you mean \"smart_turn\"?; \
-             write \"smart_turn\" or \"silence\"",
+             write \"smart_turn\" or \"silence\" or \"transcript\"",
         ),
         (
             "[turn]\nbarge_in = { backchannels = [1] }",

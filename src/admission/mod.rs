@@ -326,4 +326,7 @@ pub trait Admit {
     fn rotate(&mut self, now: Timestamp, owner: OwnerId, generation: Generation, why: Cancelled);
     /// How long offers of this stage may wait: the deadline rule of DESIGN section 3 needs it.
     fn max_wait(&self, stage: Stage) -> std::time::Duration;
+    /// Units that nobody holds and nobody waits for: what may be used by work that can be done
+    /// without.
+    fn spare(&self, stage: Stage) -> u32;
 }

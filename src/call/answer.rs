@@ -179,7 +179,7 @@ impl Call {
         run: RunId,
         text: &str,
     ) {
-        if self.side_wrote(now, run, text) {
+        if self.side_wrote(now, run, text) || self.guess_wrote(run, text) {
             return;
         }
         let Some(answer) = self.floor.answer().filter(|answer| answer.model.is_run(run)) else {
@@ -216,7 +216,12 @@ impl Call {
     }
 
     /// These phrases sound on the unit that was claimed for them, or are offered to the gate.
-    fn ask_voice(&mut self, now: Timestamp, admit: &mut dyn Admit, phrases: Vec<(u32, String)>) {
+    pub(super) fn ask_voice(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        phrases: Vec<(u32, String)>,
+    ) {
         let Some(turn) = self.floor.answer().map(|answer| answer.turn) else { return };
         if let Some(lease) = self.confirm_claim(now, admit) {
             return self.start_voice(lease, turn.id, phrases);
@@ -283,7 +288,7 @@ impl Call {
         finish: Finish,
         usage: Usage,
     ) {
-        if self.side_finished(run, finish, usage) {
+        if self.side_finished(run, finish, usage) || self.guess_finished(run, finish, usage) {
             return;
         }
         let Some(answer) = self.floor.answer().filter(|answer| answer.model.is_run(run)) else {
@@ -415,7 +420,8 @@ impl Call {
         run: RunId,
         fault: Option<Fault>,
     ) {
-        if self.side_over(run, fault.as_ref()) || self.prompt_over(now, admit, run) {
+        let beside = self.side_over(run, fault.as_ref()) || self.guess_over(run);
+        if beside || self.prompt_over(now, admit, run) {
             return;
         }
         self.recogniser_over(now, admit, run, fault.clone());

@@ -104,6 +104,7 @@ impl Call {
             Some(_) | None => {}
         }
         self.look_again(now, admit);
+        self.guess(now, admit);
     }
 
     pub(super) fn on_turn_judged(
@@ -232,7 +233,7 @@ impl Call {
         let asked = self.ear.utterance().is_some_and(|utterance| utterance.pause.is_some());
         let ask_after = match turns.end {
             EndOfTurn::Silence(limit) => limit.min(end::ASK_AFTER),
-            EndOfTurn::Model { .. } => end::ASK_AFTER,
+            EndOfTurn::Content { .. } => end::ASK_AFTER,
         };
         if !asked && self.speech.silence() >= ask_after {
             self.ask_for_words(true);
@@ -265,7 +266,10 @@ impl Call {
     fn uses_turn_model(&self) -> bool {
         match self.settings.turn_detection {
             TurnDetection::Manual => false,
-            TurnDetection::Server(turns) => matches!(turns.end, EndOfTurn::Model { .. }),
+            TurnDetection::Server(turns) => match turns.end {
+                EndOfTurn::Silence(_) => false,
+                EndOfTurn::Content { .. } => self.profile.end.asks_model(),
+            },
         }
     }
 
@@ -273,7 +277,21 @@ impl Call {
         let TurnDetection::Server(turns) = self.settings.turn_detection else { return };
         let Ear::Hearing(utterance) = &self.ear else { return };
         let Some(pause) = &utterance.pause else { return };
-        if end::judge(turns.end, self.speech.silence(), pause.judged) == end::Verdict::Ended {
+        let (policy, silences): (&dyn end::Policy, _) = match turns.end {
+            EndOfTurn::Silence(limit) => {
+                (&end::Silence, end::Silences { plain: limit, at_most: limit })
+            }
+            EndOfTurn::Content { at_most } => {
+                (self.profile.end, end::Silences { plain: self.profile.silence, at_most })
+            }
+        };
+        let pause = end::Pause {
+            silence: self.speech.silence(),
+            words: pause.words.as_ref().map(|words| words.text.as_str()),
+            finished: pause.judged,
+            language: &self.profile.language,
+        };
+        if end::judge(policy, silences, &pause) == end::Verdict::Ended {
             self.end_turn(now, admit, turns);
         }
     }

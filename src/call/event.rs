@@ -245,6 +245,8 @@ pub enum Timer {
     FinalWords,
     /// The caller has spoken without a pause for too long.
     UtteranceMax,
+    /// The keys pressed so far are a turn.
+    Keys,
     /// Nobody has spoken for the idle time.
     Idle,
     /// A goodbye was to be heard by now.
@@ -265,4 +267,9 @@ pub enum Measure {
     },
     /// Our sending paused this long after the caller's speech had begun.
     BargeInStop(Duration),
+    /// A model that was asked before the turn was certain became the turn's own, or did not.
+    Guess {
+        /// It did.
+        adopted: bool,
+    },
 }

@@ -90,6 +90,7 @@ impl Call {
             let (script, sent) = (answer.playout.script(), answer.playout.sent_time());
             // All that was sent will be heard: nobody clears it.
             self.history.set_heard(&answer.item, script, sent, sent);
+            self.tell_heard(&answer.item);
         }
         self.cut_message(&answer);
         let (response, usage, turn) = (answer.response, answer.usage, answer.turn);
@@ -259,8 +260,9 @@ impl Call {
         if let Some(turn) = prompt.turn {
             self.tell_turn(turn.id, "failed");
         }
-        let (item, playout) = (prompt.item, prompt.playout);
-        self.floor = Floor::PlayingOut(Box::new(Tail { item, playout, resumes: None, leaves }));
+        let Consolation { item, playout, interruptible, .. } = prompt;
+        let tail = Tail { item, playout, interruptible, resumes: None, leaves };
+        self.floor = Floor::PlayingOut(Box::new(tail));
     }
 
     /// The call comes to its end by itself: it says so, and ends once that was heard.

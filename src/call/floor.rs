@@ -49,10 +49,10 @@ impl Call {
     }
 
     /// One answer to these words: at once, or behind an answer that nobody may interrupt.
-    fn answer_words(&mut self, now: Timestamp, admit: &mut dyn Admit, born: Timestamp) {
-        if self.floor.is_audible() {
+    pub(super) fn answer_words(&mut self, now: Timestamp, admit: &mut dyn Admit, born: Timestamp) {
+        if self.floor.is_audible() || self.must_be_heard() {
             self.unanswered = true;
-            return;
+            return self.send_frames(now, admit);
         }
         if crate::admission::mutant::is("second_reply_for_split_final")
             && matches!(self.floor, Floor::Thinking(_))
@@ -60,8 +60,9 @@ impl Call {
             self.unanswered = true;
             return self.send_frames(now, admit);
         }
+        let guess = self.guess.take();
         let turn = self.commit_turn(now, admit);
-        self.start_answer(now, admit, turn, born, ResponseRequest::default());
+        self.answer_guessed(now, admit, turn, born, guess);
     }
 
     /// The client decides what follows these words: an answer to the words before them that nobody
@@ -76,7 +77,7 @@ impl Call {
             | Floor::PlayingOut(_)
             | Floor::Ended { .. } => false,
         };
-        if unheard && self.yields() {
+        if unheard && self.interrupts() {
             self.orphan_tools();
             self.fence(now, admit, Cancelled::BargeIn);
             self.drop_answer(now, ResponseEnd::TurnDetected);
@@ -96,7 +97,7 @@ impl Call {
             Then::Nothing => {}
             // The client's own request stands; what it asks about may not be in speech at all.
             Then::Respond(request, tag, asked) => self.on_respond(now, admit, asked, request, tag),
-            Then::Answer if self.floor.is_audible() => {}
+            Then::Answer if self.floor.is_audible() || self.must_be_heard() => {}
             Then::Answer => {
                 let turn = self.commit_turn(now, admit);
                 let answer = self.new_answer(now, turn, born, ResponseRequest::default());
@@ -221,7 +222,9 @@ impl Call {
         let Some((item, played)) = sounding else { return };
         self.plays_until = now;
         self.tell(ToCaller::ClearFarEnd { item: item.clone(), played });
-        self.tell(ToCaller::Playout { state: PlayoutState::Cleared, item, played });
+        let cleared = item.clone();
+        self.tell(ToCaller::Playout { state: PlayoutState::Cleared, item: cleared, played });
+        self.tell_heard(&item);
     }
 
     /// A new answer for a turn; nothing of it has been asked of any gate.
@@ -244,6 +247,7 @@ impl Call {
             turn: Turn { id: turn, born, audible_by, heard: false },
             modality,
             item,
+            interruptible: true,
             opened: false,
             model: Model::Done(Finish::Stop),
             voice: Voice::Unasked,
@@ -251,6 +255,7 @@ impl Call {
             phrases: 0,
             written: String::new(),
             told: String::new(),
+            consent: self.consent(),
             calls: Vec::new(),
             rounds: 0,
             progress: now,

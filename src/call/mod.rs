@@ -24,7 +24,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::admission::{Admit, Cancelled, OwnerId};
+use crate::admission::{Admit, Cancelled, OwnerId, mutant};
 use crate::dialogue::{Item, ItemBody, ItemStatus};
 use crate::id::{CallId, ClassId, Generation, ItemId, ResponseId, RunId, TenantId, TurnId};
 use crate::leg::{FromCaller, HangUp, Settings, ToCaller, TurnDetection};
@@ -38,6 +38,9 @@ mod ear;
 mod event;
 mod fallback;
 mod floor;
+mod greeting;
+mod guess;
+mod keys;
 mod profile;
 mod recogniser;
 mod requests;
@@ -52,12 +55,15 @@ pub mod trace;
 
 pub use event::{Action, Event, Measure, Timer};
 pub use fallback::{Cause, Choose, Said};
+pub use greeting::Greeting;
+use guess::Guess;
+use keys::Keys;
 pub use profile::Profile;
 use state::{Ear, Floor, Orphan, Owed, Settling, Side, Stray};
 
 /// Deliberately broken variants of the call's mechanisms, each caught by a fixture
 /// (`cargo test --features mutants --test calls_mutants`).
-pub const MUTANTS: [&str; 10] = [
+pub const MUTANTS: [&str; 13] = [
     "fence_only_before_synthesis",
     "history_from_generated_text",
     "tool_started_after_fence",
@@ -68,6 +74,9 @@ pub const MUTANTS: [&str; 10] = [
     "budget_ignored",
     "model_before_claim",
     "claim_kept",
+    "guess_kept",
+    "greeting_unprotected",
+    "consent_not_asked",
 ];
 
 /// Who is calling: fixed when the call begins.
@@ -81,6 +90,8 @@ pub struct Identity {
     pub class: ClassId,
     /// The first part of the names of the items this call makes.
     pub item_prefix: String,
+    /// What the agent says first; `None` waits for the caller.
+    pub greeting: Option<Greeting>,
 }
 
 impl Identity {
@@ -115,6 +126,10 @@ pub struct Call {
     plays_until: Timestamp,
     /// Words came while an answer sounded that nobody may interrupt: they are answered behind it.
     unanswered: bool,
+    /// A model already asked about words that may be a whole turn.
+    guess: Option<Guess>,
+    /// Keys pressed that are no turn yet.
+    keys: Option<Keys>,
     /// How often in a row the caller was asked to try again.
     retries: u32,
     /// When somebody was last heard: the idle time counts from here.
@@ -168,6 +183,8 @@ impl Call {
             last_birth: Timestamp::ZERO,
             plays_until: now,
             unanswered: false,
+            guess: None,
+            keys: None,
             retries: 0,
             last_activity: now,
             owed: BTreeMap::new(),
@@ -220,6 +237,7 @@ impl Call {
             Event::Timeout => self.on_timeout(now, admit),
             Event::Drain => self.on_drain(now, admit),
         }
+        self.review_guess(now, admit);
     }
 
     /// The next thing to do.
@@ -289,6 +307,9 @@ impl Call {
             admit.rotate(now, self.owner(), self.generation, Cancelled::Superseded);
             admit.rotate(now, self.side_owner(), self.generation, Cancelled::Superseded);
             self.last_activity = now;
+            if let Some(greeting) = self.identity.greeting.take() {
+                self.greet(now, admit, greeting);
+            }
         }
     }
 
@@ -314,7 +335,7 @@ impl Call {
             FromCaller::Respond { request, tag } => self.on_respond(now, admit, now, request, tag),
             FromCaller::Cancel { response, tag } => self.on_cancel(now, admit, response, tag),
             FromCaller::Heard { item, played } => self.on_heard(now, &item, played),
-            FromCaller::Dtmf(_) => self.last_activity = now,
+            FromCaller::Dtmf(key) => self.on_key(now, admit, key),
             FromCaller::Gone { how } => self.on_gone(now, admit, how),
         }
     }
@@ -385,13 +406,18 @@ impl Call {
 
     /// What sounds is stopped by the caller's speech.
     fn interrupts(&self) -> bool {
-        let protected = matches!(&self.floor, Floor::FallingBack(prompt) if !prompt.interruptible);
-        self.yields() && !protected
+        self.yields() && !self.must_be_heard()
+    }
+
+    /// What sounds, or is about to, has to be heard to its end; the caller's words are kept.
+    fn must_be_heard(&self) -> bool {
+        !self.floor.is_interruptible() && !mutant::is("greeting_unprotected")
     }
 
     /// The caller has the floor or may be about to take it: what is ready to begin waits.
     fn caller_speaks(&self) -> bool {
-        self.is_hearing() && self.yields() && !self.is_leaving()
+        let speaks = self.is_hearing() || self.keys.is_some();
+        speaks && self.yields() && !self.must_be_heard()
     }
 
     /// A goodbye is being heard: the call ends behind it, whatever comes.

@@ -1,10 +1,12 @@
 //! What a call is told about its agent and its surroundings when it begins. Immutable.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::fallback::Choose;
-use crate::id::Stage;
+use crate::id::{Stage, ToolId};
 use crate::turn::bargein::BargeIn;
+use crate::turn::end;
 
 /// The agent that answers, and the times it keeps.
 #[derive(Clone, Debug)]
@@ -21,12 +23,20 @@ pub struct Profile {
     pub lead: Duration,
     /// The barge-in policy.
     pub barge_in: BargeIn,
+    /// What reads the end of a turn from what was said.
+    pub end: &'static dyn end::Policy,
+    /// Silence that ends a turn when nothing else is known.
+    pub silence: Duration,
+    /// A model may be asked before it is certain that the caller has finished.
+    pub speculative: bool,
     /// There is an end-of-turn model.
     pub judges_turns: bool,
     /// The recogniser can be asked while the caller still speaks.
     pub partials: bool,
     /// Names of the tools, by [`crate::id::ToolId`].
     pub tool_names: Vec<String>,
+    /// Tools that start only in a turn in which the caller agreed.
+    pub confirmed_tools: BTreeSet<ToolId>,
     /// What is said when work is refused, late or failed.
     pub fallback: std::sync::Arc<dyn Choose>,
     /// The longest a call may last.

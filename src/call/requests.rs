@@ -6,7 +6,7 @@ use super::Call;
 use super::state::{Afterwards, Floor, Settling, Then};
 use crate::admission::{Admit, Cancelled};
 use crate::dialogue::{Item, ItemBody, ItemStatus};
-use crate::id::{ItemId, ResponseId};
+use crate::id::{ItemId, ResponseId, TurnId};
 use crate::leg::{Place, ResponseEnd, ResponseRequest, Tag, ToCaller};
 use crate::time::Timestamp;
 use crate::turn::history::Wrong;
@@ -155,6 +155,21 @@ impl Call {
         self.start_answer(now, admit, turn, asked, *request);
     }
 
+    /// The answer that was asked for has not begun, because the words it is about are still being
+    /// recognised: it ends before it begins.
+    fn cancel_awaited(&mut self, now: Timestamp) -> bool {
+        let asked = self.settling.iter_mut().rev().find_map(|settling| match &settling.then {
+            Then::Respond(..) => Some(std::mem::replace(&mut settling.then, Then::Nothing)),
+            Then::Nothing | Then::Answer => None,
+        });
+        let Some(Then::Respond(request, _, asked)) = asked else { return false };
+        // A response of its own: the client is owed a beginning and an end.
+        let answer = self.new_answer(now, TurnId(self.counters.turn), asked, *request);
+        let (response, usage) = (answer.response, answer.usage);
+        self.tell(ToCaller::ResponseEnded { response, end: ResponseEnd::ClientCancelled, usage });
+        true
+    }
+
     fn active_response(&self) -> Option<ResponseId> {
         match &self.floor {
             Floor::Thinking(answer) | Floor::Speaking(answer) => Some(answer.response),
@@ -191,6 +206,9 @@ impl Call {
         if let Some(response) = response
             && self.cancel_side(now, admit, response)
         {
+            return;
+        }
+        if response.is_none() && self.cancel_awaited(now) {
             return;
         }
         let active = self.active_response();

@@ -228,7 +228,7 @@ impl Call {
             Stage::Recognition => self.grant_recognition(now, lease),
             Stage::Model => self.grant_model(now, admit, lease),
             Stage::Synthesis => self.grant_voice(now, lease),
-            Stage::Tool(_) => self.grant_tool(lease),
+            Stage::Tool(_) => self.grant_tool(now, admit, lease),
             Stage::Call | Stage::Callback | Stage::Handoff => Some(lease),
         }
     }
@@ -264,6 +264,9 @@ impl Call {
             return;
         }
         self.settle_heard(now);
+        if let Some((item, _)) = self.sounding(now) {
+            self.tell_heard(&item);
+        }
         self.stop_listening(now, admit, Cancelled::HangUp);
         self.orphan_tools();
         self.fence(now, admit, Cancelled::HangUp);
@@ -280,6 +283,7 @@ impl Call {
     /// is asked to stop; what waited is gone. A tool that must finish goes on, unheard.
     pub(super) fn fence(&mut self, now: Timestamp, admit: &mut dyn Admit, why: Cancelled) {
         self.drop_claim(now, admit);
+        self.drop_guess(now, admit, why);
         let from = self.generation;
         self.generation = from.next();
         self.act(Action::Fence { from, to: self.generation, why: cancelled_label(why) });

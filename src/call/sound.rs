@@ -167,7 +167,8 @@ impl Call {
             return self.fall_back(now, admit, cause, answer);
         }
         let resumes = self.finish_response(now, &answer);
-        let tail = Tail { item: answer.item, playout: answer.playout, resumes, leaves: None };
+        let Answer { item, playout, interruptible, .. } = answer;
+        let tail = Tail { item, playout, interruptible, resumes, leaves: None };
         self.floor = Floor::PlayingOut(Box::new(tail));
     }
 
@@ -224,12 +225,20 @@ impl Call {
         self.history.set_heard(&item, script, heard, sent);
     }
 
+    /// No more of this item will be heard: tells how much was.
+    pub(super) fn tell_heard(&mut self, item: &ItemId) {
+        let Some((played, words)) = self.history.heard(item) else { return };
+        let words = words.to_owned();
+        self.tell(ToCaller::Heard { item: item.clone(), played, words });
+    }
+
     /// What the far end still plays of the last answer will be heard: nobody clears it.
     pub(super) fn let_tail_play(&mut self) {
         if let Floor::PlayingOut(tail) = &self.floor {
             let (item, sent) = (tail.item.clone(), tail.playout.sent_time());
             let script = tail.playout.script();
             self.history.set_heard(&item, script, sent, sent);
+            self.tell_heard(&item);
             self.floor = Floor::Listening { resumes: None };
         }
     }
@@ -240,8 +249,9 @@ impl Call {
         if tail.playout.ends_at(now) > now {
             return;
         }
-        let (resumes, leaves) = (tail.resumes, tail.leaves);
+        let (resumes, leaves, item) = (tail.resumes, tail.leaves, tail.item.clone());
         self.settle_heard(now);
+        self.tell_heard(&item);
         if let Some(leaving) = leaves {
             return self.end(now, admit, leaving.why);
         }

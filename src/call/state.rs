@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::fallback::Cause;
+use super::greeting::GREETING;
 use crate::admission::{Cancelled, Lease, Refusal, Ticket};
 use crate::dialogue::{Effect, Finish, ToolCall, Transcript, Usage};
 use crate::fault::Fault;
@@ -144,6 +145,8 @@ pub(super) struct Answer {
     pub request: ResponseRequest,
     pub modality: Modality,
     pub item: ItemId,
+    /// The caller may take the floor from it.
+    pub interruptible: bool,
     /// The message's events have begun.
     pub opened: bool,
     pub model: Model,
@@ -154,6 +157,8 @@ pub(super) struct Answer {
     pub written: String,
     /// Words sent to the caller's end as text.
     pub told: String,
+    /// The caller's agreement to what changes something.
+    pub consent: Consent,
     /// Tool calls of the present round.
     pub calls: Vec<ToolUse>,
     pub rounds: u32,
@@ -163,6 +168,18 @@ pub(super) struct Answer {
     pub told_to_wait: bool,
     pub usage: Usage,
     pub playout: Playout,
+}
+
+/// The caller's yes. It holds for the turn in which it was said, and for one round of tools of it:
+/// whatever is tried again has to be agreed to again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Consent {
+    /// The caller said no yes.
+    None,
+    /// The turn's words were a yes to the agent's question, and nothing else.
+    Given,
+    /// Tools of this round were started on it.
+    Spent(u32),
 }
 
 /// The model's part of an answer.
@@ -223,6 +240,8 @@ pub(super) enum ToolState {
 pub(super) struct Tail {
     pub item: ItemId,
     pub playout: Playout,
+    /// The caller may take the floor from it.
+    pub interruptible: bool,
     /// The turn waits for the client's function outputs.
     pub resumes: Option<TurnId>,
     /// The call ends when it has been heard.
@@ -321,6 +340,16 @@ impl Floor {
         }
     }
 
+    /// The caller may take the floor from what sounds or is about to.
+    pub fn is_interruptible(&self) -> bool {
+        match self {
+            Floor::Thinking(answer) | Floor::Speaking(answer) => answer.interruptible,
+            Floor::PlayingOut(tail) => tail.interruptible,
+            Floor::FallingBack(prompt) => prompt.interruptible,
+            Floor::Ringing | Floor::Listening { .. } | Floor::Ended { .. } => true,
+        }
+    }
+
     /// The call ends behind what is heard now.
     pub fn leaving(&self) -> Option<Leaving> {
         match self {
@@ -369,6 +398,9 @@ impl Floor {
         match self {
             Floor::Ringing => "ringing",
             Floor::Listening { .. } => "listening",
+            Floor::Thinking(answer) | Floor::Speaking(answer) if answer.turn.id == GREETING => {
+                "greeting"
+            }
             Floor::Thinking(_) => "thinking",
             Floor::Speaking(_) => "speaking",
             Floor::PlayingOut(_) => "playing_out",

@@ -62,6 +62,7 @@ impl Call {
         }
         let open = self.settling.iter().filter(|settling| settling.is_open());
         consider(open.map(|settling| settling.by).min(), Timer::FinalWords);
+        consider(self.keys_due(), Timer::Keys);
         consider(self.idle_due(), Timer::Idle);
         Some(next)
     }
@@ -142,6 +143,7 @@ impl Call {
         let at_rest =
             matches!((&self.floor, &self.ear), (Floor::Listening { resumes: None }, Ear::Quiet))
                 && self.settling.is_empty()
+                && self.keys.is_none()
                 && self.orphans.is_empty()
                 && self.sides.is_empty();
         turns.idle.filter(|_| at_rest).map(|idle| self.last_activity + idle)
@@ -165,6 +167,7 @@ impl Call {
                 Timer::AudioGap => self.on_audio_gap(now, admit),
                 Timer::FinalWords => self.on_words_overdue(now, admit),
                 Timer::UtteranceMax => self.on_utterance_max(now, admit),
+                Timer::Keys => self.on_keys_due(now, admit),
                 Timer::Idle => self.on_idle(now, admit),
                 Timer::CallMax => self.leave(now, admit, HangUp::TooLong),
                 Timer::Goodbye => self.on_goodbye_max(now, admit),

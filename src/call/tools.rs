@@ -2,7 +2,7 @@
 //! invented.
 
 use super::fallback::Cause;
-use super::state::{Answer, Floor, Orphan, ToolState, ToolUse, Voice};
+use super::state::{Answer, Consent, Floor, Orphan, ToolState, ToolUse, Voice};
 use super::{Action, Call, TOOL_CALLS_MAX, TOOL_FAN_OUT_MAX, TOOL_ROUNDS_MAX};
 use crate::admission::{Admit, Answer as Verdict, Lease, OfferId, mutant};
 use crate::dialogue::{Effect, Item, ItemBody, ItemStatus, ToolCall, ToolOutcome, ToolRuns};
@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::id::{ItemId, RunId, Stage, ToolId};
 use crate::leg::{Modality, ToCaller};
 use crate::time::Timestamp;
+use crate::turn::words::{Reply, reply};
 
 impl Answer {
     /// Every tool call of this round is answered or is the client's.
@@ -23,7 +24,7 @@ impl Answer {
 
 impl Call {
     pub(super) fn on_wanted(&mut self, run: RunId, call: ToolCall) {
-        if self.side_wanted(run, &call) {
+        if self.side_wanted(run, &call) || self.guess_wanted(run, &call) {
             return;
         }
         let Some(answer) = self.floor.answer().filter(|answer| answer.model.is_run(run)) else {
@@ -42,10 +43,8 @@ impl Call {
     pub(super) fn start_tools(&mut self, now: Timestamp, admit: &mut dyn Admit) -> bool {
         let Some(answer) = self.floor.answer() else { return false };
         let calls: Vec<ToolCall> = answer.calls.iter().map(|use_| use_.call.clone()).collect();
-        let specs = answer.request.tools.clone().unwrap_or_else(|| self.settings.tools.clone());
         for (at, call) in calls.iter().enumerate() {
-            let runs = specs.iter().find(|spec| spec.name == call.name).map(|spec| spec.runs);
-            let state = match runs {
+            let state = match self.offered(&call.name) {
                 _ if at >= TOOL_FAN_OUT_MAX => self.refuse_tool(call, "too many tools at once"),
                 None => self.refuse_tool(call, "there is no such tool"),
                 Some(ToolRuns::AtClient) => ToolState::AtClient,
@@ -62,6 +61,42 @@ impl Call {
             }
         }
         !calls.is_empty() && self.after_tools(now, admit)
+    }
+
+    /// Who runs this tool, if it is on offer now: a permission is looked up when it is used
+    /// (A-131).
+    fn offered(&mut self, name: &str) -> Option<ToolRuns> {
+        let own = self.floor.answer().and_then(|answer| answer.request.tools.clone());
+        let specs = own.as_ref().unwrap_or(&self.settings.tools);
+        specs.iter().find(|spec| spec.name == name).map(|spec| spec.runs)
+    }
+
+    /// The turn's words agree to what the agent has just asked.
+    pub(super) fn consent(&self) -> Consent {
+        let Some((agent, caller)) = self.history.last_exchange() else { return Consent::None };
+        let asked = agent.trim_end().ends_with('?');
+        match asked && reply(&caller, &self.profile.language) == Reply::Yes {
+            true => Consent::Given,
+            false => Consent::None,
+        }
+    }
+
+    /// The tool may start as far as the caller's agreement goes; spends it.
+    fn agreed(&mut self, tool: ToolId) -> bool {
+        let Some(answer) = self.floor.answer() else { return false };
+        let round = answer.rounds;
+        let agreed = match answer.consent {
+            Consent::None => false,
+            Consent::Given => true,
+            Consent::Spent(at) => at == round,
+        };
+        if !self.profile.confirmed_tools.contains(&tool) || mutant::is("consent_not_asked") {
+            return true;
+        }
+        if agreed && let Some(answer) = self.floor.answer() {
+            answer.consent = Consent::Spent(round);
+        }
+        agreed
     }
 
     /// Words were written before this call and have not been heard: what changes something waits
@@ -84,8 +119,6 @@ impl Call {
     /// What was announced has been heard: now it is done.
     pub(super) fn on_announced(&mut self, now: Timestamp, admit: &mut dyn Admit) {
         let Some(answer) = self.floor.answer() else { return };
-        let specs = answer.request.tools.clone().unwrap_or_else(|| self.settings.tools.clone());
-        let Some(answer) = self.floor.answer() else { return };
         let announced = |use_: &ToolUse| matches!(use_.state, ToolState::Announced);
         let calls: Vec<(usize, ToolCall)> = answer
             .calls
@@ -95,8 +128,7 @@ impl Call {
             .map(|(at, use_)| (at, use_.call.clone()))
             .collect();
         for (at, call) in calls {
-            let runs = specs.iter().find(|spec| spec.name == call.name).map(|spec| spec.runs);
-            let state = match runs {
+            let state = match self.offered(&call.name) {
                 Some(ToolRuns::Here { tool, effect }) => {
                     self.record_call(&call);
                     self.start_tool(now, admit, tool, effect, &call)
@@ -129,6 +161,9 @@ impl Call {
         };
         if let Some(run) = self.still_running(tool, call) {
             return ToolState::Running(run);
+        }
+        if !self.agreed(tool) {
+            return self.record_output(&call.call_id, error_json(NOT_AGREED));
         }
         let stage = Stage::Tool(tool);
         match self.offer(now, admit, stage, turn.born, Some(turn)) {
@@ -171,7 +206,12 @@ impl Call {
         run
     }
 
-    pub(super) fn grant_tool(&mut self, lease: Lease) -> Option<Lease> {
+    pub(super) fn grant_tool(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        lease: Lease,
+    ) -> Option<Lease> {
         let (offer, stage) = (lease.offer, lease.stage);
         let Stage::Tool(tool) = stage else { return Some(lease) };
         let answer = self.floor.answer();
@@ -184,12 +224,16 @@ impl Call {
         self.note(stage, "admitted", "", turn);
         let answer = self.floor.answer()?;
         let call = answer.calls[at].call.clone();
-        let specs = answer.request.tools.clone().unwrap_or_else(|| self.settings.tools.clone());
-        let effect = specs.iter().find_map(|spec| match spec.runs {
-            ToolRuns::Here { tool: own, effect } if own == tool => Some(effect),
-            ToolRuns::Here { .. } | ToolRuns::AtClient => None,
-        });
-        let run = self.use_tool(Some(lease), tool, effect.unwrap_or(Effect::MustFinish), &call);
+        let Some(ToolRuns::Here { effect, .. }) = self.offered(&call.name) else {
+            // Taken off the list while it waited: it may not start any more.
+            let state = self.record_output(&call.call_id, error_json("there is no such tool"));
+            if let Some(answer) = self.floor.answer() {
+                answer.calls[at].state = state;
+            }
+            self.after_tools(now, admit);
+            return Some(lease);
+        };
+        let run = self.use_tool(Some(lease), tool, effect, &call);
         if let Some(answer) = self.floor.answer() {
             answer.calls[at].state = ToolState::Running(run);
         }
@@ -383,6 +427,10 @@ impl Call {
         self.history.add_hidden(Item { id, body, status: ItemStatus::Completed });
     }
 }
+
+/// What a model is told of a tool that the caller has not agreed to.
+const NOT_AGREED: &str = "not run: the caller has not agreed to this in this turn; ask, and call it \
+                          again when they have said yes";
 
 /// A tool's outcome as the model is shown it.
 fn output_of(outcome: &ToolOutcome) -> String {

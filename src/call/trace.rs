@@ -113,6 +113,9 @@ fn told(what: &ToCaller) -> Option<String> {
         ToCaller::ResponseEnded { response, end, .. } => {
             format!("-> {response} ended: {}", response_end(end))
         }
+        ToCaller::Heard { played, words, .. } => {
+            format!("-> heard {} ms: \"{words}\"", played.as_millis())
+        }
         ToCaller::Truncated { played, .. } => format!("-> truncated at {} ms", played.as_millis()),
         ToCaller::Retrieved(_) => "-> item".into(),
         ToCaller::Deleted { .. } => "-> item deleted".into(),

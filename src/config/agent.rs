@@ -8,6 +8,7 @@ use toml::Value;
 use super::classes::Classes;
 use super::reader::{Ask, Reader, nearest, told, whole};
 use super::template::Template;
+use crate::call::Greeting;
 
 /// The profile that answers when nobody asked for another.
 pub const DEFAULT_AGENT: &str = "default";
@@ -24,6 +25,8 @@ pub struct Agent {
     pub instructions: Template,
     /// What it says first on phones and media streams; `None` waits for the caller.
     pub greeting: Option<Template>,
+    /// The caller may interrupt the greeting; a legal notice has to be heard to its end.
+    pub greeting_interruptible: bool,
     /// Language (BCP 47) of recogniser, voice, prompts and back-channels.
     pub language: String,
     /// The synthesiser's voice; `None` is the provider's own default.
@@ -36,6 +39,15 @@ pub struct Agent {
     pub metadata: BTreeMap<String, Template>,
     /// What its calls may use up.
     pub limits: AgentLimits,
+}
+
+impl Agent {
+    /// What it says first to a caller who is greeted.
+    pub fn greeting(&self, value: impl Fn(&str) -> Option<String>) -> Option<Greeting> {
+        let text = self.greeting.as_ref()?.fill(value);
+        (!text.trim().is_empty())
+            .then_some(Greeting { text, interruptible: self.greeting_interruptible })
+    }
 }
 
 /// What one call of an agent may use up.
@@ -76,6 +88,7 @@ fn profile(reader: &mut Reader<'_>, name: String, tools: &[String], classes: &Cl
     let agent = Agent {
         instructions: Template::parse(&reader.text(ask("instructions"), INSTRUCTIONS)),
         greeting: (!greeting.is_empty()).then(|| Template::parse(&greeting)),
+        greeting_interruptible: reader.flag(ask("greeting_interruptible"), true),
         language: reader.text(ask("language"), "en"),
         voice: (!voice.is_empty()).then_some(voice),
         tools: reader.list(ask("tools"), &["find_slot", "book"]),

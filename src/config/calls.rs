@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Agent, Config, Fairness, GateLimits, Mode, Origins, Overflow, Slots, Source, TurnEnd};
+use super::{Agent, Config, Fairness, GateLimits, Mode, Origins, Overflow, Slots, Source};
 use crate::admission::adaptive::Law;
 use crate::admission::limits as admission;
 use crate::call::{Choose, Profile};
 use crate::id::{Stage, ToolId};
 use crate::leg::{EndOfTurn, ServerTurns, TurnDetection};
 use crate::time::ms;
-use crate::turn::bargein;
+use crate::turn::end::Policy as _;
+use crate::turn::words::locale;
+use crate::turn::{bargein, end};
 
 /// Sound kept from before the first speech.
 const PREFIX: Duration = ms(300);
@@ -36,11 +38,12 @@ impl Config {
         if !abilities.detects {
             return TurnDetection::Manual;
         }
-        let end = match self.turn.end {
-            TurnEnd::SmartTurn if abilities.judges_turns => {
-                EndOfTurn::Model { at_most: TURN_SILENCE_MAX.max(self.turn.silence) }
-            }
-            TurnEnd::SmartTurn | TurnEnd::Silence => EndOfTurn::Silence(self.turn.silence),
+        let policy = self.end_policy();
+        let plain =
+            policy.name() == end::Silence.name() || policy.asks_model() && !abilities.judges_turns;
+        let end = match plain {
+            true => EndOfTurn::Silence(self.turn.silence),
+            false => EndOfTurn::Content { at_most: TURN_SILENCE_MAX.max(self.turn.silence) },
         };
         TurnDetection::Server(ServerTurns {
             threshold: 0.5,
@@ -50,6 +53,12 @@ impl Config {
             interrupt_response: true,
             idle: agent.limits.idle,
         })
+    }
+
+    /// What reads the end of a turn from what was said.
+    pub fn end_policy(&self) -> &'static dyn end::Policy {
+        // The name was one of the table's when it was read.
+        end::policy(self.turn.end).unwrap_or(end::POLICIES[0])
     }
 
     /// What calls of this agent are told about it.
@@ -66,19 +75,41 @@ impl Config {
             budget: agent.limits.turn_budget,
             fallback_start: self.fallback.start,
             lead: self.playout.lead,
+            end: self.end_policy(),
+            silence: self.turn.silence,
+            speculative: self.turn.speculative,
             barge_in: bargein::BargeIn {
+                policy: bargein::policy(barge_in.policy).unwrap_or(bargein::POLICIES[0]),
                 duck: barge_in.duck,
                 confirm: barge_in.confirm,
                 backchannel: barge_in.backchannel,
                 resume: barge_in.resume,
-                backchannels: barge_in.backchannels.clone(),
+                backchannels: self.backchannels(&agent.language),
+                words_min: barge_in.words_min as usize,
+                keys: barge_in.keys,
                 ..bargein::BargeIn::default()
             },
             judges_turns: abilities.judges_turns,
             partials: abilities.partials,
             tool_names: abilities.tool_names.clone(),
+            confirmed_tools: self
+                .tools
+                .keys()
+                .enumerate()
+                .filter(|(_, name)| self.confirmed_tools.contains(*name))
+                .map(|(at, _)| ToolId(at as u16))
+                .collect(),
             fallback,
             call_max: agent.limits.call,
+        }
+    }
+
+    /// Words that only say "go on": those of the file, or the language's own.
+    fn backchannels(&self, language: &str) -> Vec<String> {
+        let own = &self.turn.barge_in.backchannels;
+        match own.is_empty() {
+            true => locale(language).backchannels.iter().map(|&word| word.to_owned()).collect(),
+            false => own.clone(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Which plug-in does a job, with the keys that are its own: `[vad]`, `[asr]`, `[llm]`, `[tts]`,
 //! `[tool.x]`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::agent::is_name;
 use super::limits::LIMIT_KEYS;
@@ -25,15 +25,20 @@ pub(super) struct AllChosen {
     pub llm: Chosen,
     pub tts: Chosen,
     pub tools: BTreeMap<String, Chosen>,
+    /// Tools that need the caller's yes.
+    pub confirmed: BTreeSet<String>,
 }
 
 pub(super) fn read(reader: &mut Reader<'_>) -> AllChosen {
+    let tools = tools(reader);
+    let confirmed = confirmed(reader, tools.keys());
     AllChosen {
         vad: chosen(reader, "vad", "detector", "silero", &detectors()),
         asr: chosen(reader, "asr", "provider", "moonshine", &names(asr::ASRS)),
         llm: chosen(reader, "llm", "provider", "front_desk", &names(llm::LLMS)),
         tts: chosen(reader, "tts", "provider", "piper", &names(tts::TTSS)),
-        tools: tools(reader),
+        tools,
+        confirmed,
     }
 }
 
@@ -61,13 +66,23 @@ fn tools(reader: &mut Reader<'_>) -> BTreeMap<String, Chosen> {
         }
         // A tool that is named like a built-in one is that one, if nothing else is said.
         let default = if providers.contains(&name.as_str()) { name.as_str() } else { SCRIPTED };
-        let tool = chosen(reader, &path, "provider", default, &providers);
+        let tool = chosen_beside(reader, &path, "provider", default, &providers, &[CONFIRM]);
         all.insert(name, tool);
     }
     all
 }
 
 const SCRIPTED: &str = "scripted";
+/// A tool's own key: it starts only in a turn in which the caller agreed to it.
+const CONFIRM: &str = "confirm";
+
+fn confirmed<'a>(
+    reader: &mut Reader<'_>,
+    tools: impl Iterator<Item = &'a String>,
+) -> BTreeSet<String> {
+    let key = |name: &String| format!("tool.{name}.{CONFIRM}");
+    tools.filter(|name| reader.flag(&*key(name), false)).cloned().collect()
+}
 
 fn names<T: ?Sized>(table: &'static [Entry<T>]) -> Vec<&'static str> {
     table.iter().map(|entry| entry.name).collect()
@@ -80,6 +95,18 @@ fn chosen(
     default: &str,
     known: &[&'static str],
 ) -> Chosen {
+    chosen_beside(reader, path, key, default, known, &[])
+}
+
+/// `ours` are keys of the table that are not the plug-in's.
+fn chosen_beside(
+    reader: &mut Reader<'_>,
+    path: &str,
+    key: &str,
+    default: &str,
+    known: &[&'static str],
+    ours: &[&str],
+) -> Chosen {
     let full = format!("{path}.{key}");
     let provider = reader.text(&*full, default);
     if !known.contains(&provider.as_str()) {
@@ -89,7 +116,8 @@ fn chosen(
         };
         reader.refuse(&full, format!("there is no provider \"{provider}\""), right);
     }
-    Chosen { provider, table: reader.open_table(path, &[key]) }
+    let reserved: Vec<&str> = ours.iter().copied().chain([key]).collect();
+    Chosen { provider, table: reader.open_table(path, &reserved) }
 }
 
 /// `--set llm.provider=scripted` chooses another plug-in than the file does: the file's keys for

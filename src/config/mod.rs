@@ -4,7 +4,7 @@
 //! (`FLOORKEEPER_LIMITS_MODEL_SLOTS`), then the default, and is read back with its source.
 //! `docs/reference/floorkeeper.toml` documents every key.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,7 @@ pub use prompts::{Fallback, SPOKEN_FILE, Script};
 pub use raw::{Origin, Source};
 pub use sections::{
     Admission, BargeIn, Call, Connections, Drain, FallbackTimes, Log, LogFormat, Models, Playout,
-    Realtime, Store, Turn, TurnEnd, UpstreamPressure,
+    Realtime, Store, Turn, UpstreamPressure,
 };
 pub use show::{Origins, Resolved};
 pub use template::{CALL_VARIABLES, Template};
@@ -82,6 +82,8 @@ pub struct Config {
     pub tts: Chosen,
     /// Every tool there is, by name: the built-in ones and those that are described.
     pub tools: BTreeMap<String, Chosen>,
+    /// Tools that start only in a turn in which the caller agreed.
+    pub confirmed_tools: BTreeSet<String>,
     /// The Realtime event protocol.
     pub realtime: Realtime,
     /// Where the embedded models lie.
@@ -236,6 +238,7 @@ impl Config {
             llm: chosen.llm,
             tts: chosen.tts,
             tools: chosen.tools,
+            confirmed_tools: chosen.confirmed,
             realtime: Realtime::read(reader),
             models: Models::read(reader, paths),
             store: Store::read(reader, paths),

@@ -233,6 +233,25 @@ impl<'a> Reader<'a> {
         self.value(ask, fallback, &right, parse, |(word, _)| Value::String((*word).to_owned())).1
     }
 
+    /// One of these names; the first is the default.
+    pub fn one_of<const N: usize>(
+        &mut self,
+        ask: impl Into<Ask>,
+        names: [&'static str; N],
+    ) -> &'static str {
+        let words: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+        let right = format!("write {}", words.join(" or "));
+        let parse = |value: &Value| {
+            let text = value.as_str().unwrap_or_default();
+            let known = names.iter().find(|name| **name == text).copied();
+            known.ok_or_else(|| match nearest(text, names.iter().copied()) {
+                Some(word) => format!("{} is not known, did you mean \"{word}\"?", told(value)),
+                None => format!("{} is not known", told(value)),
+            })
+        };
+        self.value(ask, names[0], &right, parse, |name| Value::String((*name).to_owned()))
+    }
+
     /// A table whose keys are not ours, with what the environment adds to it; without `reserved`.
     pub fn open_table(&mut self, path: &str, reserved: &[&str]) -> toml::Table {
         self.open.insert(path.to_owned());

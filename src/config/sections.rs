@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::reader::{Choice, Reader};
+use crate::turn::{bargein, end};
 
 /// `[turn]`: when a turn ends and when the caller takes the floor.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,8 +12,10 @@ pub struct Turn {
     /// End of speech to first audible answer; an agent may say otherwise
     /// (`AgentLimits::turn_budget`).
     pub budget: Duration,
-    /// What ends a turn.
-    pub end: TurnEnd,
+    /// What ends a turn: the name of one of [`end::POLICIES`].
+    pub end: &'static str,
+    /// A model is asked before it is certain that the caller has finished.
+    pub speculative: bool,
     /// Silence that ends a turn; with an end-of-turn model the silence after which it is asked no
     /// more.
     pub silence: Duration,
@@ -22,23 +25,11 @@ pub struct Turn {
     pub barge_in: BargeIn,
 }
 
-/// What ends a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TurnEnd {
-    /// The end-of-turn model, asked at each pause.
-    SmartTurn,
-    /// Silence alone.
-    Silence,
-}
-
-impl Choice for TurnEnd {
-    const ALL: &'static [(&'static str, TurnEnd)] =
-        &[("smart_turn", TurnEnd::SmartTurn), ("silence", TurnEnd::Silence)];
-}
-
 /// `turn.barge_in`: when speech over the agent's is an interruption.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BargeIn {
+    /// What decides: the name of one of [`bargein::POLICIES`].
+    pub policy: &'static str,
     /// Speech for this long pauses the agent.
     pub duck: Duration,
     /// Speech for this long is judged by its words.
@@ -47,8 +38,13 @@ pub struct BargeIn {
     pub backchannel: Duration,
     /// Speech that ended earlier waits this long for its words, then the agent goes on.
     pub resume: Duration,
-    /// What a listener says without wanting the floor, in lower case.
+    /// Fewer words do not interrupt, unless they answer a question.
+    pub words_min: u32,
+    /// What a listener says without wanting the floor, in lower case; empty: those of the agent's
+    /// language.
     pub backchannels: Vec<String>,
+    /// A pressed key interrupts.
+    pub keys: bool,
 }
 
 /// `[playout]`: how far ahead of the caller's ear we send.
@@ -174,7 +170,8 @@ impl Turn {
     pub(super) fn read(reader: &mut Reader<'_>) -> Turn {
         Turn {
             budget: reader.ms("turn.budget_ms", 4_000, 500..=60_000),
-            end: reader.choice("turn.end", "smart_turn"),
+            end: reader.one_of("turn.end", end::POLICIES.map(end::Policy::name)),
+            speculative: reader.flag("turn.speculative", false),
             silence: reader.ms("turn.silence_ms", 500, 100..=10_000),
             tool_calls_max: reader.number("turn.tool_calls_max", 8, 1..=64, "a number of calls")
                 as u32,
@@ -186,14 +183,21 @@ impl Turn {
 impl BargeIn {
     fn read(reader: &mut Reader<'_>) -> BargeIn {
         let table = "turn.barge_in";
-        let mut ms = |key, default| reader.ms(&*format!("{table}.{key}"), default, 0..=10_000);
+        let ms = |reader: &mut Reader<'_>, key, default| {
+            reader.ms(&*format!("{table}.{key}"), default, 0..=10_000)
+        };
         let barge_in = BargeIn {
-            duck: ms("duck_ms", 60),
-            confirm: ms("confirm_ms", 240),
-            backchannel: ms("backchannel_ms", 700),
-            resume: ms("resume_ms", 300),
+            policy: reader
+                .one_of("turn.barge_in.policy", bargein::POLICIES.map(bargein::Policy::name)),
+            duck: ms(reader, "duck_ms", 60),
+            confirm: ms(reader, "confirm_ms", 240),
+            backchannel: ms(reader, "backchannel_ms", 700),
+            resume: ms(reader, "resume_ms", 300),
+            words_min: reader.number("turn.barge_in.words_min", 1, 1..=20, "a number of words")
+                as u32,
+            keys: reader.flag("turn.barge_in.keys", true),
             backchannels: reader
-                .list("turn.barge_in.backchannels", &BACKCHANNELS)
+                .list("turn.barge_in.backchannels", &[])
                 .into_iter()
                 .map(|word| word.to_lowercase())
                 .collect(),
@@ -209,9 +213,6 @@ impl BargeIn {
         barge_in
     }
 }
-
-const BACKCHANNELS: [&str; 9] =
-    ["mm-hmm", "mhm", "uh-huh", "yeah", "yes", "okay", "ok", "right", "i see"];
 
 impl Playout {
     pub(super) fn read(reader: &mut Reader<'_>) -> Playout {

@@ -73,10 +73,10 @@ pub struct ServerTurns {
 pub enum EndOfTurn {
     /// This much silence.
     Silence(Duration),
-    /// The end-of-turn model decides soon after the speech stopped; this much silence at the
+    /// What was said decides, as the configuration's policy reads it; this much silence at the
     /// latest.
-    Model {
-        /// Silence that ends the turn whatever the model thinks.
+    Content {
+        /// Silence that ends the turn whatever was said.
         at_most: Duration,
     },
 }

@@ -463,4 +463,8 @@ impl Admit for OwnerGates {
     fn max_wait(&self, stage: Stage) -> Duration {
         self.gates.look(stage, |gate| gate.limits().max_wait()).unwrap_or_default()
     }
+
+    fn spare(&self, stage: Stage) -> u32 {
+        self.gates.look(stage, Gate::spare).unwrap_or_default()
+    }
 }

@@ -65,6 +65,7 @@ type Labelled = Family<Vec<(&'static str, String)>, Counter>;
 pub struct Metrics {
     registry: Mutex<Registry>,
     late_output: Labelled,
+    guesses: Labelled,
     fallback: Labelled,
     calls_ended: Labelled,
     http_refused: Labelled,
@@ -86,6 +87,9 @@ impl Metrics {
         let late_output = Labelled::default();
         let help = "Output of an old generation that was suppressed";
         registry.register("late_output_suppressed", help, late_output.clone());
+        let guesses = Labelled::default();
+        let help = "Models asked before the turn was certain, by what became of it";
+        registry.register("speculative_runs", help, guesses.clone());
         let fallback = Labelled::default();
         registry.register("fallback", "Rungs of the fallback ladder tried", fallback.clone());
         let calls_ended = Labelled::default();
@@ -107,6 +111,7 @@ impl Metrics {
         Metrics {
             registry: Mutex::new(registry),
             late_output,
+            guesses,
             fallback,
             calls_ended,
             http_refused,
@@ -149,6 +154,10 @@ impl Metrics {
                 }
             }
             Measure::BargeInStop(after) => self.barge_in_stop.observe(after.as_secs_f64()),
+            Measure::Guess { adopted } => {
+                let outcome = if adopted { "adopted" } else { "dropped" };
+                self.guesses.get_or_create(&vec![("outcome", outcome.to_owned())]).inc();
+            }
         }
     }
 

@@ -17,6 +17,7 @@ use super::gates::Gates;
 use super::metrics::Metrics;
 use super::prompts::PromptSounds;
 use super::record::{Record, Registry};
+use super::variables::Variables;
 use crate::admission::limits::Limits;
 use crate::admission::{Lease, Release};
 use crate::call::{Identity, Profile};
@@ -193,7 +194,8 @@ impl Service {
         settings: Settings,
         leg: Box<dyn Leg>,
     ) {
-        let Accepted { identity, profile, metadata } = accepted;
+        let Accepted { mut identity, profile, metadata } = accepted;
+        identity.greeting = identity.greeting.filter(|_| leg.greets());
         let (call, owners) = (identity.call, identity.owners());
         let now = self.clock.now();
         let record = Arc::new(Record::new(call, &profile.agent, leg.name(), now, metadata));
@@ -237,11 +239,12 @@ impl Accepted {
         call: CallId,
         tenant: TenantId,
         agent: &Agent,
-        metadata: BTreeMap<String, String>,
+        known: &Variables,
     ) -> Accepted {
+        let (metadata, greeting) = (known.metadata(agent), known.greeting(agent));
         let item_prefix = format!("item_{}{:x}_", service.incarnation, call.0);
         let class = service.config.classes.find(agent.class.as_deref());
-        let identity = Identity { call, tenant, class, item_prefix };
+        let identity = Identity { call, tenant, class, item_prefix, greeting };
         let abilities = service.abilities();
         let profile = service.config.profile(agent, &abilities, service.prompts.chooser());
         Accepted { identity, profile, metadata }

@@ -7,7 +7,7 @@ use super::backends::Backends;
 use super::service::Service;
 use crate::admission::Closed;
 use crate::admission::limits::CloseMode;
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::id::Stage;
 use crate::provider::asr::ASRS;
 use crate::provider::ear::{DETECTORS, END_OF_TURN};
@@ -21,8 +21,7 @@ pub fn needs_models(config: &Config) -> bool {
     config.vad.provider == "silero"
         || config.asr.provider == "moonshine"
         || config.tts.provider == "piper"
-        || config.turn.end == config::TurnEnd::SmartTurn
-            && config.vad.provider != provider::ear::OFF
+        || config.end_policy().asks_model() && config.vad.provider != provider::ear::OFF
 }
 
 /// Builds every provider; blocks (models load). Each that cannot be had is said with what then does
@@ -33,7 +32,7 @@ pub fn build(config: &Config) -> Result<Backends, BuildError> {
         language: config.default_agent().language.clone(),
     };
     let detector = detector(config, &around)?;
-    let judges = config.turn.end == config::TurnEnd::SmartTurn && detector.is_some();
+    let judges = config.end_policy().asks_model() && detector.is_some();
     let end_of_turn = match judges {
         true => or_without(
             provider::find(END_OF_TURN, "turn.end", "smart_turn")

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::call::Greeting;
 use crate::config::{Agent, Template};
 
 /// One call's own facts. What is not known is empty.
@@ -31,6 +32,11 @@ impl Variables {
     pub fn metadata(&self, agent: &Agent) -> BTreeMap<String, String> {
         let fill = |text: &Template| text.fill(|name| self.value(agent, name));
         agent.metadata.iter().map(|(key, text)| (key.clone(), fill(text))).collect()
+    }
+
+    /// What the agent says first in this call.
+    pub fn greeting(&self, agent: &Agent) -> Option<Greeting> {
+        agent.greeting(|name| self.value(agent, name))
     }
 
     fn value(&self, agent: &Agent, name: &str) -> Option<String> {

@@ -150,6 +150,10 @@ fn told(at: Timestamp, what: &ToCaller) -> Option<Fact> {
         }
         ToCaller::IdleTimeout { .. } => plain("idle"),
         ToCaller::Truncated { .. } => plain("truncated"),
+        ToCaller::Heard { words, .. } => {
+            let count = words.split_whitespace().count().to_string();
+            Fact::new(at, "heard", vec![("words", count)])
+        }
         ToCaller::MessageEnded { completed, .. } => {
             let how = if *completed { "whole" } else { "cut" };
             Fact::new(at, "message.ended", vec![("", how.to_owned())])

@@ -134,4 +134,8 @@ impl Admit for SimGates {
     fn max_wait(&self, stage: Stage) -> Duration {
         self.gates.get(&stage).map_or(Duration::ZERO, |gate| gate.limits().max_wait())
     }
+
+    fn spare(&self, stage: Stage) -> u32 {
+        self.gates.get(&stage).map_or(0, Gate::spare)
+    }
 }

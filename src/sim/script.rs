@@ -98,6 +98,8 @@ pub enum What {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Session {
+    /// The agent speaks first, as on a phone.
+    pub greets: Option<bool>,
     /// The client decides what an utterance is.
     pub manual: Option<bool>,
     /// The caller's speech stops a running answer.

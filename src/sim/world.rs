@@ -135,6 +135,7 @@ impl World {
             tenant: TenantId(0),
             class: config.classes.find(agent.class.as_deref()),
             item_prefix: "item_".into(),
+            greeting: agent.greeting(|_| None).filter(|_| script.session.greets == Some(true)),
         };
         let profile = Arc::new(config.profile(agent, &abilities, fallback));
         let waits = Cause::StillQueued(Stage::Model);

@@ -22,6 +22,12 @@ pub trait Leg: Send {
     /// Pushes buffered bytes towards the peer. Ready when nothing is buffered. Cancel-safe.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LegLost>>;
 
+    /// Its callers expect to be greeted (phones and media streams); clients of a protocol speak
+    /// first or ask for it.
+    fn greets(&self) -> bool {
+        false
+    }
+
     /// The transport's name in traces and records: `realtime`, `twilio`, …
     fn name(&self) -> &'static str;
 }

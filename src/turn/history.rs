@@ -194,6 +194,36 @@ impl History {
         Ok(spoken.heard)
     }
 
+    /// What the caller said last, behind the agent's last words as they were heard; `None` when
+    /// anything else stands between them.
+    pub fn last_exchange(&self) -> Option<(&str, String)> {
+        let mut said = Vec::new();
+        for entry in self.entries.iter().rev() {
+            match &entry.item.body {
+                ItemBody::Speech { transcript } => said.extend(transcript.as_deref()),
+                ItemBody::Text { role: Role::User, text } => said.push(text),
+                ItemBody::Spoken { transcript: text }
+                | ItemBody::Text { role: Role::Assistant, text } => {
+                    said.reverse();
+                    return Some((text, said.join(" ")));
+                }
+                ItemBody::Text { role: Role::System, .. }
+                | ItemBody::FunctionCall(_)
+                | ItemBody::FunctionOutput { .. } => return None,
+            }
+        }
+        None
+    }
+
+    /// How much of an item of the agent's speech was heard, and which words.
+    pub fn heard(&self, id: &ItemId) -> Option<(Duration, &str)> {
+        let entry = &self.entries[self.find(id)?];
+        match (&entry.item.body, &entry.spoken) {
+            (ItemBody::Spoken { transcript }, Some(spoken)) => Some((spoken.heard, transcript)),
+            _ => None,
+        }
+    }
+
     /// Bytes of all that is kept.
     pub fn bytes(&self) -> usize {
         self.entries.iter().map(Entry::bytes).sum()

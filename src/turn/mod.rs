@@ -8,3 +8,4 @@ pub mod history;
 pub mod phrase;
 pub mod playout;
 pub mod speech;
+pub mod words;

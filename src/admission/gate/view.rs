@@ -116,6 +116,12 @@ pub struct Waiting {
 }
 
 impl Gate {
+    /// Units that nobody holds and nobody waits for, while its intake is open.
+    pub fn spare(&self) -> u32 {
+        let open = self.closed().is_none() && self.lanes.waiting() == 0;
+        if open { self.room().free } else { 0 }
+    }
+
     /// What it holds now.
     pub fn counts(&self, now: Timestamp) -> Counts {
         let now = now.max(self.last);

@@ -133,6 +133,13 @@ impl Hearing {
         }
         match kind {
             "floorkeeper.playout" => playout(at, event),
+            "floorkeeper.heard" => {
+                let count = text(event, "words").split_whitespace().count().to_string();
+                let facts = vec![fact(at, "heard", vec![("words", count)])];
+                let played = text(event, "played_ms");
+                let line = format!("-> heard {played} ms: \"{}\"", text(event, "words"));
+                Told { facts, line: Some(line) }
+            }
             "floorkeeper.turn" => {
                 let (turn, state) = (text(event, "turn"), text(event, "state"));
                 let line = format!("-> turn-{turn} {state} (generation {generation})");

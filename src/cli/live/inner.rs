@@ -182,6 +182,11 @@ fn done(at: Timestamp, text: &str) -> Option<Fact> {
         }
         "transcribed" => plain("transcribed"),
         "transcription" => with("transcription.failed", rest.strip_prefix("failed: ")?),
+        "heard" => {
+            let words = rest.split_once(": ")?.1.trim_matches('"');
+            let count = words.split_whitespace().count().to_string();
+            Some(fact(at, "heard", vec![("words", count)]))
+        }
         "truncated" => plain("truncated"),
         "pause" => plain("agent.paused"),
         "resume" => plain("agent.resumed"),

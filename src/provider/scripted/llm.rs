@@ -32,6 +32,8 @@ struct ToolUse {
     says: String,
     /// So many calls at once.
     times: u32,
+    /// In so many rounds of a turn: a model that tries again.
+    rounds: u32,
 }
 
 impl LlmScript {
@@ -150,7 +152,7 @@ fn turn_of(request: &ModelRequest) -> u32 {
     (request.history.iter().filter(is_user).count() as u32).saturating_sub(1)
 }
 
-/// The tool is on offer and was not yet called in this turn.
+/// The tool is on offer and was not yet called in as many rounds of this turn as the script says.
 fn may_call(tool: &ToolUse, request: &ModelRequest) -> bool {
     let offered = request.tools.iter().any(|spec| spec.name == tool.name);
     let wanted = match &request.tool_choice {
@@ -163,9 +165,9 @@ fn may_call(tool: &ToolUse, request: &ModelRequest) -> bool {
         .iter()
         .rev()
         .take_while(|m| !matches!(m, Message::Said { role: Role::User, .. }));
-    let called =
-        this_turn.into_iter().any(|m| matches!(m, Message::Called(c) if c.name == tool.name));
-    offered && wanted && !called
+    let is_call = |m: &&Message| matches!(m, Message::Called(c) if c.name == tool.name);
+    let called = this_turn.filter(is_call).count() as u64;
+    offered && wanted && called < u64::from(tool.times) * u64::from(tool.rounds)
 }
 
 fn words_shown(request: &ModelRequest) -> u32 {
@@ -201,11 +203,10 @@ fn words(text: &str) -> Vec<String> {
 }
 
 fn tool_use(value: &toml::Value) -> Result<ToolUse, Wrong> {
-    let right = "{ name = \"…\", arguments = { … }, says = \"…\", times = 1 }";
+    let right = "{ name = \"…\", arguments = { … }, says = \"…\", times = 1, rounds = 1 }";
+    let known = ["name", "arguments", "says", "times", "rounds"];
     let table = value.as_table().ok_or_else(|| ("not a table".to_owned(), right.to_owned()))?;
-    if let Some(key) =
-        table.keys().find(|key| !["name", "arguments", "says", "times"].contains(&key.as_str()))
-    {
+    if let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) {
         return Err((format!("it has an unknown key \"{key}\""), right.into()));
     }
     let name = table
@@ -214,11 +215,14 @@ fn tool_use(value: &toml::Value) -> Result<ToolUse, Wrong> {
         .ok_or_else(|| ("it has no name".to_owned(), right.to_owned()))?;
     let arguments = table.get("arguments").map_or(Ok("{}".to_owned()), keys::json_text)?;
     let says = table.get("says").map_or(Ok(String::new()), keys::text)?;
-    let times = table.get("times").map_or(Some(1), toml::Value::as_integer);
-    let times =
-        times.and_then(|times| u32::try_from(times).ok()).filter(|t| (1..=1_000).contains(t));
-    let times = times.ok_or_else(|| ("times is no count".to_owned(), "1 to 1000".to_owned()))?;
-    Ok(ToolUse { name: name.into(), arguments, says, times })
+    let count = |key: &str| {
+        let given = table.get(key).map_or(Some(1), toml::Value::as_integer);
+        let given = given.and_then(|count| u32::try_from(count).ok());
+        let wrong = || (format!("{key} is no count"), "1 to 1000".to_owned());
+        given.filter(|count| (1..=1_000).contains(count)).ok_or_else(wrong)
+    };
+    let (times, rounds) = (count("times")?, count("rounds")?);
+    Ok(ToolUse { name: name.into(), arguments, says, times, rounds })
 }
 
 #[cfg(test)]

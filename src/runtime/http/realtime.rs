@@ -121,13 +121,12 @@ async fn run(
     let service = site.service.clone();
     let model = query.get("model").map_or(agent.name.as_str(), String::as_str).to_owned();
     let variables = variables(&site, call, &caller, query);
-    let metadata = variables.metadata(&agent);
     let defaults = defaults(&site, &variables, &model, &agent, caller.session);
     let realtime = &service.config.realtime;
     let socket = Kept::new(socket, realtime.ping, realtime.dead_after);
     let leg = RealtimeLeg::new(socket, defaults);
     let settings = leg.protocol().settings();
-    let accepted = Accepted::new(&service, call, caller.tenant, &agent, metadata);
+    let accepted = Accepted::new(&service, call, caller.tenant, &agent, &variables);
     let Some(lease) = slot.use_it() else { return };
     let leg: Box<dyn Leg> = Box::new(leg);
     service.clone().run_call(lease, accepted, settings, leg).await;

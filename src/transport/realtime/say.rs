@@ -73,6 +73,7 @@ impl Protocol {
                 self.end_announcements(&ResponseEnd::TurnDetected, Some(&item), out);
             }
             extra @ (ToCaller::Playout { .. }
+            | ToCaller::Heard { .. }
             | ToCaller::Admission(_)
             | ToCaller::Turn { .. }
             | ToCaller::LateOutput { .. }
@@ -265,6 +266,9 @@ fn say_extra(what: ToCaller, out: &mut Outbox) {
         ToCaller::Playout { state, item, played } => about(out, "floorkeeper.playout", &item)
             .field("state", playout_word(state))
             .at("played_ms", played),
+        ToCaller::Heard { item, played, words } => {
+            about(out, "floorkeeper.heard", &item).field("words", &words).at("played_ms", played)
+        }
         ToCaller::Admission(AdmissionNote { gate, disposition, reason, turn, generation }) => out
             .event("floorkeeper.admission")
             .field("gate", &gate)

@@ -51,7 +51,7 @@ impl Turns {
         };
         let silence = match base.end {
             EndOfTurn::Silence(silence) => silence,
-            EndOfTurn::Model { .. } => ms(500),
+            EndOfTurn::Content { .. } => ms(500),
         };
         let server = ServerTurns {
             threshold: fields.number("threshold", 0.0, 1.0)?.map_or(base.threshold, |t| t as f32),
@@ -77,7 +77,7 @@ impl Turns {
             }
         };
         let server = ServerTurns {
-            end: EndOfTurn::Model { at_most: ms(at_most_ms) },
+            end: EndOfTurn::Content { at_most: ms(at_most_ms) },
             create_response: fields.flag("create_response")?.unwrap_or(true),
             interrupt_response: fields.flag("interrupt_response")?.unwrap_or(true),
             idle: None,
@@ -99,7 +99,7 @@ impl Turns {
                 create_response,
                 interrupt_response,
             },
-            EndOfTurn::Model { .. } => TurnsObject::Semantic {
+            EndOfTurn::Content { .. } => TurnsObject::Semantic {
                 r#type: "semantic_vad",
                 eagerness: self.eagerness,
                 create_response,
