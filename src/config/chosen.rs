@@ -21,6 +21,7 @@ pub struct Chosen {
 /// The plug-ins that do the work.
 pub(super) struct AllChosen {
     pub vad: Chosen,
+    pub gain_max_db: u32,
     pub asr: Chosen,
     pub llm: Chosen,
     pub tts: Chosen,
@@ -33,7 +34,8 @@ pub(super) fn read(reader: &mut Reader<'_>) -> AllChosen {
     let tools = tools(reader);
     let confirmed = confirmed(reader, tools.keys());
     AllChosen {
-        vad: chosen(reader, "vad", "detector", "silero", &detectors()),
+        vad: chosen_beside(reader, "vad", "detector", "silero", &detectors(), &[GAIN]),
+        gain_max_db: reader.number(&*format!("vad.{GAIN}"), 18, 0..=40, "a number of dB") as u32,
         asr: chosen(reader, "asr", "provider", "moonshine", &names(asr::ASRS)),
         llm: chosen(reader, "llm", "provider", "front_desk", &names(llm::LLMS)),
         tts: chosen(reader, "tts", "provider", "piper", &names(tts::TTSS)),
@@ -72,6 +74,8 @@ fn tools(reader: &mut Reader<'_>) -> BTreeMap<String, Chosen> {
     all
 }
 
+/// Of `[vad]`, whatever the detector: most that a quiet caller is amplified for it.
+const GAIN: &str = "gain_max_db";
 const SCRIPTED: &str = "scripted";
 /// A tool's own key: it starts only in a turn in which the caller agreed to it.
 const CONFIRM: &str = "confirm";

@@ -74,6 +74,8 @@ pub struct Config {
     pub call: Call,
     /// The speech detector.
     pub vad: Chosen,
+    /// Most that a quiet caller is amplified for the detector, in dB.
+    pub gain_max_db: u32,
     /// The recogniser.
     pub asr: Chosen,
     /// The language model.
@@ -234,6 +236,7 @@ impl Config {
             classes,
             playout: Playout::read(reader),
             vad: chosen.vad,
+            gain_max_db: chosen.gain_max_db,
             asr: chosen.asr,
             llm: chosen.llm,
             tts: chosen.tts,

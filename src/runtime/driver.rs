@@ -21,6 +21,7 @@ use crate::audio::{CALLER_RATE_HZ, samples_to_duration};
 use crate::call::{Action, Call, Event, Identity, Profile, trace};
 use crate::id::RunId;
 use crate::leg::{FromCaller, HangUp, Settings, ToCaller, TurnDetection};
+use crate::provider::ear::gain::Gain;
 use crate::time::{Timestamp, ms};
 use crate::transport::Leg;
 
@@ -74,6 +75,7 @@ impl Driver {
         let (control_out, control) = mpsc::channel(WAITS_MAX);
         let (events_out, events) = mpsc::channel(EVENTS_MAX);
         let now = service.clock.now();
+        let gain_max_db = service.config.gain_max_db as f32;
         let listening = service.backends().and_then(|b| b.detector.as_ref().map(|d| d.listen()));
         Driver {
             call: Call::new(now, identity, profile.clone(), settings),
@@ -87,7 +89,7 @@ impl Driver {
             runs: BTreeMap::new(),
             sound: Sound::default(),
             ahead: Arc::default(),
-            windows: listening.map(Windows::new),
+            windows: listening.map(|ear| Windows::new(ear, Gain::new(gain_max_db))),
             meter: Meter::full(now),
             record,
             leg_is_up: true,

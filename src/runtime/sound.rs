@@ -4,9 +4,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::audio::{CALLER_RATE_HZ, duration_to_samples, level_dbfs, samples_to_duration};
+use crate::audio::{CALLER_RATE_HZ, duration_to_samples, samples_to_duration};
 use crate::codec::packed::Packed;
 use crate::provider::ear::Listening;
+use crate::provider::ear::gain::Gain;
 
 /// More than any usual prefix padding and the time speech takes to be known.
 const KEPT_START: Duration = Duration::from_millis(500);
@@ -113,14 +114,15 @@ pub(super) fn samples_at(position: Duration) -> u64 {
 /// judged at all.
 pub(super) struct Windows {
     listening: Box<dyn Listening>,
+    gain: Gain,
     window: Vec<i16>,
 }
 
 impl Windows {
     /// Nothing heard yet.
-    pub fn new(listening: Box<dyn Listening>) -> Self {
+    pub fn new(listening: Box<dyn Listening>, gain: Gain) -> Self {
         let window = Vec::with_capacity(listening.window());
-        Windows { listening, window }
+        Windows { listening, gain, window }
     }
 
     /// How many samples would be in an incomplete window behind this many more.
@@ -144,11 +146,12 @@ impl Windows {
     }
 
     fn judge(&mut self, size: usize) -> f32 {
-        if level_dbfs(&self.window) < PLAINLY_SILENT_DBFS {
+        let (window, level) = self.gain.level(&self.window, CALLER_RATE_HZ);
+        if level < PLAINLY_SILENT_DBFS {
             self.listening.skip(size);
             return 0.0;
         }
-        self.listening.hear(&self.window)
+        self.listening.hear(window)
     }
 }
 
@@ -186,7 +189,7 @@ mod tests {
     fn every_window_is_judged_but_plain_silence() {
         let asked = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
         let count = || asked.load(std::sync::atomic::Ordering::Relaxed);
-        let mut windows = Windows::new(Box::new(Counting(asked.clone())));
+        let mut windows = Windows::new(Box::new(Counting(asked.clone())), Gain::new(0.0));
         let mut told = 0;
         windows.push(&[8_000; 512 * 8 + 100], |_, _| told += 1);
         assert_eq!((told, count()), (8, 8), "what is incomplete waits for the rest");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::provider::Entry;
 
 pub mod earshot;
+pub mod gain;
 pub mod silero;
 pub mod smart_turn;
 
