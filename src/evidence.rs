@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::id::{CallbackId, HandoffId};
+
 /// Proof that the operation which held a unit no longer uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Evidence {
@@ -94,4 +96,41 @@ pub enum CancelEvidence {
     Reconcile,
     /// Close, and trust the documentation (weak).
     DocumentedAbort,
+}
+
+/// Proof that a callback is on record: its commit has completed, durably (C-008). Only `store/` and
+/// `sim/` can make one, so "we will call you back" cannot be said without it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CallbackReceipt {
+    id: CallbackId,
+}
+
+impl CallbackReceipt {
+    /// To be called behind a completed commit only.
+    pub(crate) fn committed(id: CallbackId) -> CallbackReceipt {
+        CallbackReceipt { id }
+    }
+
+    /// The callback on record.
+    pub fn id(&self) -> CallbackId {
+        self.id
+    }
+}
+
+/// Proof that somebody has said that they take the caller, and that this is on record.
+#[derive(Debug, PartialEq, Eq)]
+pub struct HandoffAck {
+    id: HandoffId,
+}
+
+impl HandoffAck {
+    /// To be called behind a received and recorded acknowledgement only.
+    pub(crate) fn received(id: HandoffId) -> HandoffAck {
+        HandoffAck { id }
+    }
+
+    /// The handoff that was acknowledged.
+    pub fn id(&self) -> HandoffId {
+        self.id
+    }
 }

@@ -59,6 +59,46 @@ number!(
     ToolId(u16), "tool-"
 );
 
+macro_rules! durable {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u128);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{:032x}"), self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl $name {
+            /// The one that prints so.
+            pub fn parse(text: &str) -> Option<$name> {
+                let digits = text.strip_prefix($prefix)?;
+                let lower = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
+                let whole = digits.len() == 32 && digits.bytes().all(lower);
+                whole.then(|| u128::from_str_radix(digits, 16).ok().map($name))?
+            }
+        }
+    };
+}
+
+durable!(
+    /// A callback on record, unique for ever. Its order is the order of acceptance; who has not
+    /// been told it cannot guess it.
+    CallbackId, "cb_"
+);
+durable!(
+    /// A handoff on record, unique for ever.
+    HandoffId, "ho_"
+);
+
 impl Generation {
     /// The generation after this one.
     pub fn next(self) -> Generation {

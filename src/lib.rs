@@ -64,7 +64,7 @@
 //! | 0 words | [`time`] [`id`] [`audio`] [`fault`] [`evidence`] [`dialogue`] [`leg`] | nothing of ours |
 //! | 1 pure deciders | [`admission`] [`turn`] [`fallback`] | the words |
 //! | 2 the call | [`call`] | the deciders |
-//! | 3 ports | [`provider`] [`transport`] [`codec`] | the words; nothing of calls, turns or admission |
+//! | 3 ports | [`provider`] [`transport`] [`codec`] [`store`] | the words; nothing of calls, turns or admission |
 //! | 4 worlds | [`config`] [`sim`] [`runtime`] [`cli`] | everything above |
 //!
 //! # Invariants
@@ -119,6 +119,7 @@ pub mod leg;
 pub mod provider;
 pub mod runtime;
 pub mod sim;
+pub mod store;
 pub mod time;
 pub mod transport;
 pub mod turn;

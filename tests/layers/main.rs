@@ -107,9 +107,15 @@ const ALLOWED: [(&str, &str, &str); 2] = [
     ("src/admission/records.rs", "purity", "looked up by key, never walked; its hash has no seed"),
 ];
 
+/// What makes a proof that a promise may be spoken, and who may: a lie does not compile elsewhere.
+const PROOFS: [(&str, &[&str]); 2] = [
+    ("CallbackReceipt::committed", &["store", "sim"]),
+    ("HandoffAck::received", &["store", "sim"]),
+];
+
 type Rule = fn(&Source) -> Vec<Violation>;
-const RULES: [Rule; 8] =
-    [imports, purity, first_line, file_size, fn_size, width, banned_words, file_name];
+const RULES: [Rule; 9] =
+    [imports, purity, first_line, file_size, fn_size, width, banned_words, file_name, proofs];
 
 fn imports(source: &Source) -> Vec<Violation> {
     let module = source.module();
@@ -184,6 +190,13 @@ fn purity(source: &Source) -> Vec<Violation> {
     let layer_1 = ["admission", "turn", "fallback"].contains(&module[0]);
     let words = IMPURE.iter().copied().chain(layer_1.then_some(serde_json));
     named(source, "purity", words)
+}
+
+/// only who has seen the commit or the acknowledgement says that there was one.
+fn proofs(source: &Source) -> Vec<Violation> {
+    let module = source.module();
+    let elsewhere = PROOFS.iter().filter(|(_, makers)| !makers.iter().any(|m| module.first() == Some(m)));
+    named(source, "proof", elsewhere.map(|(word, _)| (*word, "made in store/ and sim/ only")))
 }
 
 fn banned_words(source: &Source) -> Vec<Violation> {
@@ -322,7 +335,7 @@ fn broken(path: &str, text: &str) -> Vec<&'static str> {
 #[test]
 fn every_rule_finds_its_bad_sample() {
     let long_fn = format!("//! A.\nfn f() {{\n{}}}\n", "    g();\n".repeat(FN_LINES_MAX));
-    let samples: [(&str, &str, &str); 15] = [
+    let samples: [(&str, &str, &str); 16] = [
         ("layers", "src/provider/x.rs", "//! A.\nuse crate::call::Call;\n"),
         ("layers", "src/turn/x.rs", "//! A.\nuse crate::{time::Time, call::{self, Floor}};\n"),
         ("layers", "src/admission/x.rs", "//! A.\nfn f() { crate::runtime::go() }\n"),
@@ -338,6 +351,7 @@ fn every_rule_finds_its_bad_sample() {
         ("banned", "src/cli/x.rs", "//! A.\nfn f() { todo!() }\n"),
         ("banned", "src/cli/x.rs", "//! A.\n#[allow(dead_code)]\nfn f() {}\n"),
         ("name", "src/turn/utils.rs", "//! A.\n"),
+        ("proof", "src/runtime/x.rs", "//! A.\nfn f() { CallbackReceipt::committed(id) }\n"),
     ];
     for (rule, path, text) in samples {
         assert_eq!(broken(path, text), [rule], "{path}: {text}");

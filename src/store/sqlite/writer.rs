@@ -1,0 +1,232 @@
+//! The thread that writes: batches, commits, and what it does when the disk says no.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, ffi};
+use tokio::sync::{oneshot, watch};
+
+use super::desk::Desk;
+use super::tally::{Draft, Tally};
+use crate::store::{Health, Ledger, Limits, Refused, Sealed};
+
+/// The most requests in one transaction.
+const BATCH_MAX: usize = 256;
+/// Rows written between two checkpoints.
+const CHECKPOINT_ROWS: u64 = 1_000;
+/// How often a sealed store looks whether it may open again, while nobody asks it anything.
+const PROBE: Duration = Duration::from_millis(250);
+/// The room on the disk that it takes to open again.
+const ROOM_BYTES: u64 = 1 << 20;
+
+/// Something to do within a transaction, answered behind its commit.
+pub trait Job: Send {
+    fn run(&mut self, desk: &mut Desk<'_>) -> rusqlite::Result<()>;
+    /// The transaction was committed, or it was not, and why.
+    fn answer(&mut self, committed: Result<(), Sealed>);
+}
+
+/// A job with an answer: `finish` makes it of what was done, behind the commit.
+pub struct Work<F, D, T> {
+    op: Option<F>,
+    done: Option<Result<D, Refused>>,
+    finish: fn(D) -> T,
+    to: Option<oneshot::Sender<Result<T, Refused>>>,
+}
+
+impl<F, D, T> Work<F, D, T> {
+    pub fn new(op: F, finish: fn(D) -> T, to: oneshot::Sender<Result<T, Refused>>) -> Self {
+        Work { op: Some(op), done: None, finish, to: Some(to) }
+    }
+}
+
+impl<F, D: Send, T: Send> Job for Work<F, D, T>
+where
+    F: FnOnce(&mut Desk<'_>) -> rusqlite::Result<Result<D, Refused>> + Send,
+{
+    fn run(&mut self, desk: &mut Desk<'_>) -> rusqlite::Result<()> {
+        if let Some(op) = self.op.take() {
+            self.done = Some(op(desk)?);
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, committed: Result<(), Sealed>) {
+        let answer = match (committed, self.done.take()) {
+            (Ok(()), Some(done)) => done.map(self.finish),
+            (Ok(()), None) => Err(Refused::Sealed(Sealed::Stopped)),
+            (Err(sealed), _) => Err(Refused::Sealed(sealed)),
+        };
+        if let Some(to) = self.to.take() {
+            let _ = to.send(answer); // who asked may have gone
+        }
+    }
+}
+
+/// The only one that writes the file.
+pub struct Writer {
+    connection: Connection,
+    path: PathBuf,
+    limits: Arc<Limits>,
+    ledger: Arc<Mutex<Ledger>>,
+    tally: Tally,
+    tell: watch::Sender<Health>,
+    rows: u64,
+}
+
+impl Writer {
+    pub fn new(
+        connection: Connection,
+        path: PathBuf,
+        limits: Arc<Limits>,
+        ledger: Arc<Mutex<Ledger>>,
+        tally: Tally,
+        tell: watch::Sender<Health>,
+    ) -> Writer {
+        Writer { connection, path, limits, ledger, tally, tell, rows: 0 }
+    }
+
+    /// Until nobody can ask any more.
+    pub fn run(mut self, jobs: &Receiver<Box<dyn Job>>) {
+        loop {
+            match jobs.recv_timeout(PROBE) {
+                Ok(first) => {
+                    let rest = std::iter::from_fn(|| jobs.try_recv().ok());
+                    let batch = std::iter::once(first).chain(rest).take(BATCH_MAX).collect();
+                    self.batch(batch);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.probe();
+        }
+    }
+
+    fn sealed(&self) -> Option<Sealed> {
+        match &*self.tell.borrow() {
+            Health::Open => None,
+            Health::Sealed(why) => Some(why.clone()),
+        }
+    }
+
+    fn batch(&mut self, mut batch: Vec<Box<dyn Job>>) {
+        // Behind a failed flush nobody knows what is on the disk: nothing is written any more.
+        let doubt = self.sealed().filter(|why| !why.may_end());
+        let committed = match doubt {
+            Some(why) => Err(why),
+            None => self.commit(&mut batch).map_err(|error| self.seal(&error)),
+        };
+        for job in &mut batch {
+            job.answer(committed.clone());
+        }
+        if committed.is_ok() && self.rows >= CHECKPOINT_ROWS {
+            self.checkpoint();
+        }
+    }
+
+    fn commit(&mut self, batch: &mut [Box<dyn Job>]) -> rusqlite::Result<()> {
+        let before = self.connection.total_changes();
+        let mut draft = Draft::default();
+        let transaction = self.connection.unchecked_transaction()?;
+        for job in batch {
+            let (tally, limits) = (&self.tally, &*self.limits);
+            job.run(&mut Desk { connection: &transaction, limits, tally, draft: &mut draft })?;
+        }
+        transaction.commit()?;
+        self.tally.commit(&draft);
+        self.rows += self.connection.total_changes() - before;
+        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        ledger.add(draft.ledger);
+        Ok(())
+    }
+
+    /// Moves the log into the file. Not left to SQLite, which hides what a checkpoint's flush says
+    /// and would flush again as if it had not failed.
+    fn checkpoint(&mut self) {
+        self.rows = 0;
+        let done = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        if let Err(error) = done {
+            self.seal(&error);
+        }
+    }
+
+    fn seal(&mut self, error: &rusqlite::Error) -> Sealed {
+        let why = judge(&self.connection, error);
+        tracing::error!(why = why.label(), %error, "the callback store is sealed");
+        if !why.may_end() {
+            // Closing must not flush into success what has failed.
+            let last = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+            let _ = self.connection.set_db_config(last, true); // an old library has none
+        }
+        self.tell.send_replace(Health::Sealed(why.clone()));
+        why
+    }
+
+    /// Opens again when there is room again.
+    fn probe(&mut self) {
+        if !self.sealed().is_some_and(|why| why.may_end()) || room_bytes(&self.path) < ROOM_BYTES {
+            return;
+        }
+        let sql = "INSERT OR REPLACE INTO probe (id, room) VALUES (1, randomblob(65536))";
+        let written = self.connection.execute(sql, []).and_then(|_| {
+            self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+        });
+        match written {
+            Ok(()) => {
+                tracing::info!("the callback store is open again");
+                self.tell.send_replace(Health::Open);
+            }
+            Err(error) => {
+                self.seal(&error);
+            }
+        }
+    }
+}
+
+impl Drop for Writer {
+    /// Also behind a panic: nobody waits for a store that has gone.
+    fn drop(&mut self) {
+        self.tell.send_replace(Health::Sealed(Sealed::Stopped));
+    }
+}
+
+/// What an error says about the disk.
+fn judge(connection: &Connection, error: &rusqlite::Error) -> Sealed {
+    let detail = || Sealed::Io(error.to_string());
+    let Some(code) = error.sqlite_error() else { return detail() };
+    let flush = [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_IOERR_DIR_FSYNC];
+    match code.code {
+        ErrorCode::DiskFull => Sealed::DiskFull,
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Sealed::Locked,
+        ErrorCode::SystemIoFailure if flush.contains(&code.extended_code) => detail(),
+        ErrorCode::SystemIoFailure if is_room(system_errno(connection)) => Sealed::DiskFull,
+        _ => detail(),
+    }
+}
+
+fn is_room(errno: i32) -> bool {
+    [libc::ENOSPC, libc::EDQUOT, libc::EFBIG].contains(&errno)
+}
+
+fn system_errno(connection: &Connection) -> i32 {
+    // SAFETY: the handle is open as long as the connection is borrowed, and the call only reads.
+    unsafe { ffi::sqlite3_system_errno(connection.handle()) }
+}
+
+/// What an unprivileged process may still write beside this file; 0 when nobody can say.
+fn room_bytes(path: &Path) -> u64 {
+    let Ok(file) = File::open(path) else { return 0 };
+    let mut found = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the descriptor is open, and `found` is as large as the call writes.
+    if unsafe { libc::fstatvfs(file.as_raw_fd(), found.as_mut_ptr()) } != 0 {
+        return 0;
+    }
+    // SAFETY: the call has succeeded, so it has filled it.
+    let found = unsafe { found.assume_init() };
+    found.f_bavail.saturating_mul(found.f_frsize)
+}
