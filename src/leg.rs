@@ -420,6 +420,8 @@ pub enum HangUp {
     CallerGone,
     /// The agent said goodbye.
     Goodbye,
+    /// A human has taken the caller.
+    HandedOver,
     /// The server drains and its window closed.
     Drained,
     /// The call reached its longest time.
@@ -436,6 +438,7 @@ impl HangUp {
         match self {
             HangUp::CallerGone => "caller_gone",
             HangUp::Goodbye => "goodbye",
+            HangUp::HandedOver => "handed_over",
             HangUp::Drained => "drained",
             HangUp::TooLong => "too_long",
             HangUp::Misbehaved => "misbehaved",

@@ -18,7 +18,7 @@ use floorkeeper::dialogue::{
 };
 use floorkeeper::evidence::{Evidence, Unknown};
 use floorkeeper::fault::Fault;
-use floorkeeper::id::{CallId, ClassId, Generation, ItemId, RunId, Stage, TenantId, ToolId};
+use floorkeeper::id::{CallId, CallbackId, ClassId, Generation, ItemId, RunId, Stage, TenantId, ToolId};
 use floorkeeper::leg::{FromCaller, Modality, Place, ResponseRequest, Settings, ToCaller};
 use floorkeeper::time::{Timestamp, ms};
 
@@ -82,6 +82,10 @@ impl Admit for Gates {
             let _ = gate.rotate(now, owner, to, why, &mut self.wakes);
         }
     }
+    fn keep(&mut self, now: Timestamp, lease: Lease, _: CallbackId) {
+        let _ = self.settle(now, lease, Release::Completed(Evidence::Completed));
+    }
+
     fn max_wait(&self, stage: Stage) -> Duration {
         self.gates.get(&stage).map_or(Duration::ZERO, |gate| gate.limits().max_wait())
     }
@@ -141,6 +145,7 @@ fn bench() -> Bench {
     };
     let identity = Identity {
         greeting: None,
+        number: None,
         call: CallId(1),
         tenant: TenantId(0),
         class: ClassId(0),

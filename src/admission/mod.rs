@@ -326,6 +326,8 @@ pub trait Admit {
     fn rotate(&mut self, now: Timestamp, owner: OwnerId, generation: Generation, why: Cancelled);
     /// How long offers of this stage may wait: the deadline rule of DESIGN section 3 needs it.
     fn max_wait(&self, stage: Stage) -> std::time::Duration;
+    /// The unit of a callback goes with its promise: whoever keeps that gives it back.
+    fn keep(&mut self, now: Timestamp, lease: Lease, callback: crate::id::CallbackId);
     /// Units that nobody holds and nobody waits for: what may be used by work that can be done
     /// without.
     fn spare(&self, stage: Stage) -> u32;

@@ -152,6 +152,7 @@ impl Call {
             }
             Floor::FallingBack(prompt) => self.break_promise(now, admit, cause, *prompt),
             other @ (Floor::Ringing
+            | Floor::Arranging(_)
             | Floor::Listening { .. }
             | Floor::PlayingOut(_)
             | Floor::Ended { .. }) => self.floor = other,
@@ -420,7 +421,9 @@ impl Call {
         run: RunId,
         fault: Option<Fault>,
     ) {
-        let beside = self.side_over(run, fault.as_ref()) || self.guess_over(run);
+        let beside = self.side_over(run, fault.as_ref())
+            || self.guess_over(run)
+            || self.rung_over(now, admit, run);
         if beside || self.prompt_over(now, admit, run) {
             return;
         }

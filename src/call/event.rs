@@ -9,6 +9,8 @@ use crate::fault::Fault;
 use crate::id::{Generation, RunId, Stage, ToolId, UtteranceId};
 use crate::leg::{FromCaller, Tag, ToCaller};
 
+use super::rungs::{Arranged, Wish};
+
 /// Something that happened.
 #[derive(Debug)]
 pub enum Event {
@@ -101,6 +103,13 @@ pub enum Event {
         run: RunId,
         /// What came of it.
         outcome: ToolOutcome,
+    },
+    /// What the caller agreed to is arranged, or is not.
+    Arranged {
+        /// Which run.
+        run: RunId,
+        /// What came of it.
+        what: Arranged,
     },
     /// A run is over, or nothing more can be known of it.
     Ended {
@@ -208,6 +217,13 @@ pub enum Action {
         /// Which prompt.
         prompt: String,
     },
+    /// Arrange what the caller agreed to.
+    Arrange {
+        /// The run.
+        run: RunId,
+        /// What it is.
+        wish: Box<Wish>,
+    },
     /// Nothing more is given to this run.
     Close {
         /// The run.
@@ -247,6 +263,8 @@ pub enum Timer {
     UtteranceMax,
     /// The keys pressed so far are a turn.
     Keys,
+    /// What is being arranged has taken too long.
+    Arranging,
     /// Nobody has spoken for the idle time.
     Idle,
     /// A goodbye was to be heard by now.

@@ -6,6 +6,8 @@ use super::state::{Afterwards, Answer, Consolation, Floor, Leaving, Model, Tail,
 use super::{Action, Call, GOODBYE_MAX};
 use crate::admission::{Admit, Cancelled, Refusal};
 use crate::dialogue::Usage;
+use crate::evidence::{CallbackReceipt, HandoffAck};
+use crate::fallback::{NotReached, Rung, Skipped};
 use crate::fault::Fault;
 use crate::id::{ResponseId, RunId, Stage};
 use crate::leg::{HangUp, Modality, ResponseEnd, ToCaller};
@@ -24,6 +26,8 @@ pub enum Cause {
     StillQueued(Stage),
     /// Nothing audible came within the turn's budget.
     BudgetSpent,
+    /// A human was asked and does not take the caller.
+    NotReached(NotReached),
     /// The call itself comes to its end.
     CallEnds(HangUp),
 }
@@ -32,6 +36,11 @@ impl Cause {
     /// A gate's refusal.
     pub fn refused(refusal: Refusal) -> Cause {
         Cause::Refused(refusal)
+    }
+
+    /// What a rung is established for, once it is: its own stage had to be asked.
+    pub(super) fn refused_rung(stage: Stage) -> Cause {
+        Cause::Expired(stage)
     }
 
     /// A wait that ran out.
@@ -55,6 +64,7 @@ impl Cause {
             Cause::Failed(..) => "provider_failed",
             Cause::StillQueued(_) => "admission_queued",
             Cause::BudgetSpent => "turn_budget_spent",
+            Cause::NotReached(_) => "handoff_failed",
             Cause::CallEnds(why) => why.label(),
         }
     }
@@ -72,6 +82,7 @@ impl fmt::Display for Cause {
             Cause::Failed(stage, fault) => write!(f, "The {stage} stage failed: {fault}."),
             Cause::StillQueued(stage) => write!(f, "Still waiting for the {stage} stage."),
             Cause::BudgetSpent => f.write_str("Nothing audible came within the turn's budget."),
+            Cause::NotReached(how) => write!(f, "Nobody took the caller: {}.", how.label()),
             Cause::CallEnds(why) => write!(f, "The call comes to its end: {}.", why.label()),
         }
     }
@@ -109,8 +120,8 @@ impl Call {
         }
     }
 
-    /// Chooses a prompt whose claims hold and starts it.
-    fn console(
+    /// Chooses the next rung and what it says, and says it.
+    pub(super) fn console(
         &mut self,
         now: Timestamp,
         admit: &mut dyn Admit,
@@ -119,21 +130,49 @@ impl Call {
         turn: Option<Turn>,
         then: Afterwards,
     ) {
-        let said = self.profile.fallback.choose(cause, &self.profile.language, self.retries);
-        self.retries += u32::from(said.rung == "retry");
+        let listens = matches!(then, Afterwards::Listen);
+        let standing = Standing {
+            retries: self.retries,
+            tried: &self.tried,
+            callback: listens && self.may_offer(admit, Rung::Callback),
+            handoff: listens && self.may_offer(admit, Rung::Handoff),
+        };
+        let said = self.profile.fallback.choose(cause, &self.profile.language, &standing);
+        for skipped in &said.skipped {
+            self.tell_rung(skipped.rung, skipped.why.label());
+        }
+        self.note_offer(cause, &said);
+        self.retries += u32::from(said.rung == Rung::Retry);
         let then = match then {
             Afterwards::Listen if said.ends_call => {
                 self.stop_listening(now, admit, Cancelled::HangUp);
                 Afterwards::HangUp(Leaving { why: HangUp::Goodbye, by: now + GOODBYE_MAX })
             }
-            then @ (Afterwards::Listen | Afterwards::Wait(_) | Afterwards::HangUp(_)) => then,
+            then @ (Afterwards::Listen
+            | Afterwards::Wait(_)
+            | Afterwards::Arrange(_)
+            | Afterwards::HangUp(_)) => then,
         };
+        let outcome = if said.asks { "offered" } else { "established" };
+        let (rung, prompt) = (said.rung.label(), said.prompt.clone());
+        self.speak(now, cause, said, response, turn, then);
+        self.tell(ToCaller::Fallback { rung, outcome, prompt });
+    }
+
+    /// Starts a prompt.
+    pub(super) fn speak(
+        &mut self,
+        now: Timestamp,
+        cause: &Cause,
+        said: Said,
+        response: Option<(ResponseId, Usage)>,
+        turn: Option<Turn>,
+        then: Afterwards,
+    ) {
         let run = self.owe(Stage::Synthesis, None, turn.map(|turn| turn.id));
         let mut playout = self.new_playout(now);
         playout.announce(0, &said.text);
-        self.act(Action::Prompt { run, prompt: said.prompt.clone() });
-        let (rung, outcome, prompt) = (said.rung, "established", said.prompt);
-        self.tell(ToCaller::Fallback { rung, outcome, prompt });
+        self.act(Action::Prompt { run, prompt: said.prompt });
         self.floor = Floor::FallingBack(Box::new(Consolation {
             text: said.text,
             item: self.next_item(),
@@ -160,7 +199,7 @@ impl Call {
     ) {
         let answer = match prompt.then {
             Afterwards::Wait(answer) => answer,
-            then @ (Afterwards::Listen | Afterwards::HangUp(_)) => {
+            then @ (Afterwards::Listen | Afterwards::Arrange(_) | Afterwards::HangUp(_)) => {
                 self.floor = Floor::FallingBack(Box::new(Consolation { then, ..prompt }));
                 return;
             }
@@ -246,6 +285,12 @@ impl Call {
                 self.floor = resumed(answer);
                 return self.check_complete(now, admit);
             }
+            Afterwards::Arrange(arranging) => {
+                // What is being arranged is waited for in silence.
+                self.history.set_heard(&prompt.item, prompt.playout.script(), sent, sent);
+                self.floor = Floor::Arranging(arranging);
+                return;
+            }
             Afterwards::Listen => None,
             Afterwards::HangUp(leaving) => Some(leaving),
         };
@@ -279,6 +324,7 @@ impl Call {
             _ => Cancelled::HangUp,
         };
         let cause = Cause::CallEnds(why);
+        self.drop_arranging(now, admit);
         self.orphan_tools();
         self.stop_listening(now, admit, cancelled);
         self.fence(now, admit, cancelled);
@@ -301,22 +347,56 @@ fn resumed(answer: Box<Answer>) -> Floor {
 
 /// Chooses what is said: the ladder and the prompts are data (`fallback/`).
 pub trait Choose: fmt::Debug + Send + Sync {
-    /// The prompt for a cause in a language, when the caller has been asked `retries` times in a
-    /// row to try again; its claims hold by the cause alone.
-    fn choose(&self, cause: &Cause, language: &str, retries: u32) -> Said;
+    /// The next rung for a cause and its prompt, whose claims hold.
+    fn choose(&self, cause: &Cause, language: &str, standing: &Standing<'_>) -> Said;
+
+    /// What this rung says once this is a fact; `None` when it has no words for that.
+    fn say(&self, cause: &Cause, rung: Rung, fact: Fact<'_>, language: &str) -> Option<Said>;
+}
+
+/// Where a caller stands on the ladder.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Standing<'a> {
+    /// How often in a row they were asked to try again.
+    pub retries: u32,
+    /// Rungs that were tried for them and not established.
+    pub tried: &'a [Rung],
+    /// A callback can be offered.
+    pub callback: bool,
+    /// A human can be offered.
+    pub handoff: bool,
+}
+
+/// A fact about a rung beyond its cause: the promises carry their proofs.
+#[derive(Clone, Copy, Debug)]
+pub enum Fact<'a> {
+    /// The caller wants a callback and has to say where to.
+    NeedsNumber,
+    /// A human is being asked.
+    Asked,
+    /// Nobody can say whether it was arranged.
+    Unknown,
+    /// The callback is on record.
+    Committed(&'a CallbackReceipt),
+    /// A human takes the caller.
+    Acknowledged(&'a HandoffAck),
 }
 
 /// A prompt chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     /// The rung it stands for.
-    pub rung: &'static str,
+    pub rung: Rung,
     /// The prompt's id.
     pub prompt: String,
     /// Its words.
     pub text: String,
     /// The call ends behind it.
     pub ends_call: bool,
+    /// It asks whether the caller wants the rung.
+    pub asks: bool,
     /// The caller may take the floor from it.
     pub interruptible: bool,
+    /// Rungs passed over on the way.
+    pub skipped: Vec<Skipped>,
 }

@@ -43,6 +43,8 @@ impl Call {
             }
             // The reply that was being made is kept (B19, B21).
             Then::Answer | Then::Nothing if nothing => self.send_frames(now, admit),
+            Then::Answer if self.unwanted(now, admit, born, text) => {}
+            Then::Answer if self.answers_offer(now, admit, born, text) => {}
             Then::Answer => self.answer_words(now, admit, born),
             Then::Nothing => self.yield_unheard(now, admit),
         }
@@ -72,6 +74,7 @@ impl Call {
             Floor::Thinking(_) => true,
             Floor::FallingBack(prompt) => !prompt.playout.has_sent(),
             Floor::Ringing
+            | Floor::Arranging(_)
             | Floor::Listening { .. }
             | Floor::Speaking(_)
             | Floor::PlayingOut(_)
@@ -143,7 +146,8 @@ impl Call {
             Floor::Ringing | Floor::Listening { .. } | Floor::PlayingOut(_) => {}
             Floor::Thinking(answer) | Floor::Speaking(answer) => self.end_early(*answer, end),
             Floor::FallingBack(prompt) => self.drop_prompt(*prompt, end),
-            ended @ Floor::Ended { .. } => self.floor = ended,
+            // It goes on, whoever speaks meanwhile.
+            other @ (Floor::Arranging(_) | Floor::Ended { .. }) => self.floor = other,
         }
     }
 
@@ -162,6 +166,7 @@ impl Call {
         }
         match (prompt.then, prompt.turn) {
             (Afterwards::Wait(answer), _) => self.end_early(*answer, end),
+            (Afterwards::Arrange(arranging), _) => self.floor = Floor::Arranging(arranging),
             (Afterwards::Listen | Afterwards::HangUp(_), Some(turn)) => {
                 self.tell_turn(turn.id, "failed");
             }

@@ -65,6 +65,12 @@ impl Call {
     pub(super) fn on_keys_due(&mut self, now: Timestamp, admit: &mut dyn Admit) {
         let Some(keys) = self.keys.take_if(|keys| keys.due <= now) else { return };
         let (id, text) = (self.next_item(), format!("Keys pressed: {}", keys.pressed));
+        // One is yes and two is no, as telephone menus have it.
+        let said = match keys.pressed.trim_end_matches(END_KEY) {
+            "1" => "yes".to_owned(),
+            "2" => "no".to_owned(),
+            keys => keys.to_owned(),
+        };
         let body = ItemBody::Text { role: Role::User, text };
         let after = self.append(&id, body.clone(), ItemStatus::Completed);
         let item = Item { id, body, status: ItemStatus::Completed };
@@ -74,7 +80,9 @@ impl Call {
             TurnDetection::Server(turns) => turns.create_response,
         };
         if answers && !self.settings.transcription_only && !matches!(self.floor, Floor::Ringing) {
-            self.answer_words(now, admit, keys.last);
+            if !self.answers_offer(now, admit, keys.last, &said) {
+                self.answer_words(now, admit, keys.last);
+            }
         } else {
             // What was held back while the keys were pressed goes on.
             self.send_frames(now, admit);

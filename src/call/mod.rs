@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::admission::{Admit, Cancelled, OwnerId, mutant};
+use crate::fallback::Rung;
 use crate::dialogue::{Item, ItemBody, ItemStatus};
 use crate::id::{CallId, ClassId, Generation, ItemId, ResponseId, RunId, TenantId, TurnId};
 use crate::leg::{FromCaller, HangUp, Settings, ToCaller, TurnDetection};
@@ -44,6 +45,7 @@ mod keys;
 mod profile;
 mod recogniser;
 mod requests;
+mod rungs;
 mod runs;
 mod settle;
 mod side;
@@ -54,11 +56,13 @@ mod tools;
 pub mod trace;
 
 pub use event::{Action, Event, Measure, Timer};
-pub use fallback::{Cause, Choose, Said};
+pub use fallback::{Cause, Choose, Fact, Said, Standing};
 pub use greeting::Greeting;
 use guess::Guess;
 use keys::Keys;
-pub use profile::Profile;
+use rungs::Offered;
+pub use profile::{Offering, Offers, Profile};
+pub use rungs::{Arranged, Wish};
 use state::{Ear, Floor, Orphan, Owed, Settling, Side, Stray};
 
 /// Deliberately broken variants of the call's mechanisms, each caught by a fixture
@@ -90,6 +94,8 @@ pub struct Identity {
     pub class: ClassId,
     /// The first part of the names of the items this call makes.
     pub item_prefix: String,
+    /// Where the caller can be rung, as far as the transport knows.
+    pub number: Option<String>,
     /// What the agent says first; `None` waits for the caller.
     pub greeting: Option<Greeting>,
 }
@@ -132,6 +138,12 @@ pub struct Call {
     keys: Option<Keys>,
     /// How often in a row the caller was asked to try again.
     retries: u32,
+    /// Rungs that were tried since something was last answered, and not established.
+    tried: Vec<Rung>,
+    /// Rungs that were offered since then.
+    offers_made: Vec<Rung>,
+    /// What the caller was offered and has not answered to.
+    offered: Option<Offered>,
     /// When somebody was last heard: the idle time counts from here.
     last_activity: Timestamp,
     owed: BTreeMap<RunId, Owed>,
@@ -186,6 +198,9 @@ impl Call {
             guess: None,
             keys: None,
             retries: 0,
+            tried: Vec::new(),
+            offers_made: Vec::new(),
+            offered: None,
             last_activity: now,
             owed: BTreeMap::new(),
             sides: BTreeMap::new(),
@@ -229,6 +244,7 @@ impl Call {
             Event::ToolReturned { run, outcome } => {
                 self.on_tool_returned(now, admit, run, outcome);
             }
+            Event::Arranged { run, what } => self.on_arranged(now, admit, run, what),
             Event::Ended { run, proof, fault } => self.on_ended(now, admit, run, proof, fault),
             Event::Granted(lease) => self.on_granted(now, admit, lease),
             Event::WaitEnded { offer, stage, terminal } => {
@@ -260,6 +276,7 @@ impl Call {
         match self.floor {
             Floor::Ended { why } => Some(why),
             Floor::Ringing
+            | Floor::Arranging(_)
             | Floor::Listening { .. }
             | Floor::Thinking(_)
             | Floor::Speaking(_)

@@ -8,6 +8,38 @@ use crate::id::{Stage, ToolId};
 use crate::turn::bargein::BargeIn;
 use crate::turn::end;
 
+/// Which alternatives callers are offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offers {
+    /// A callback.
+    pub callback: Offering,
+    /// A human.
+    pub handoff: Offering,
+}
+
+/// When an alternative is offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Offering {
+    /// Never.
+    #[default]
+    Never,
+    /// When it is known where the caller can be rung.
+    KnownNumber,
+    /// Always: what is not known is asked for.
+    Always,
+}
+
+impl Offering {
+    /// It is offered to a caller whose number is known, or is not.
+    pub fn allows(self, number_is_known: bool) -> bool {
+        match self {
+            Offering::Never => false,
+            Offering::KnownNumber => number_is_known,
+            Offering::Always => true,
+        }
+    }
+}
+
 /// The agent that answers, and the times it keeps.
 #[derive(Clone, Debug)]
 pub struct Profile {
@@ -39,6 +71,8 @@ pub struct Profile {
     pub confirmed_tools: BTreeSet<ToolId>,
     /// What is said when work is refused, late or failed.
     pub fallback: std::sync::Arc<dyn Choose>,
+    /// Which alternatives callers are offered.
+    pub offers: Offers,
     /// The longest a call may last.
     pub call_max: Duration,
 }

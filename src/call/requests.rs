@@ -124,6 +124,11 @@ impl Call {
         if request.out_of_band {
             return self.respond_beside(now, admit, *request, tag);
         }
+        if self.is_arranging() {
+            let message = "What the caller agreed to is being arranged; wait until it is.".to_owned();
+            let code = "call_arranging";
+            return self.tell(ToCaller::Rejected { code, message, param: None, tag });
+        }
         if let Some(response) = self.active_response() {
             return self.reject_second(&response.to_string(), tag);
         }
@@ -140,6 +145,7 @@ impl Call {
             Floor::Listening { resumes } => resumes,
             Floor::PlayingOut(ref tail) => tail.resumes,
             Floor::Ringing
+            | Floor::Arranging(_)
             | Floor::Thinking(_)
             | Floor::Speaking(_)
             | Floor::FallingBack(_)
@@ -177,9 +183,10 @@ impl Call {
                 (Afterwards::Wait(answer), _) => Some(answer.response),
                 (Afterwards::Listen, response) => response.map(|(response, _)| response),
                 // A goodbye is no answer that could be cancelled.
-                (Afterwards::HangUp(_), _) => None,
+                (Afterwards::Arrange(_) | Afterwards::HangUp(_), _) => None,
             },
             Floor::Ringing
+            | Floor::Arranging(_)
             | Floor::Listening { .. }
             | Floor::PlayingOut(_)
             | Floor::Ended { .. } => None,

@@ -229,7 +229,8 @@ impl Call {
             Stage::Model => self.grant_model(now, admit, lease),
             Stage::Synthesis => self.grant_voice(now, lease),
             Stage::Tool(_) => self.grant_tool(now, admit, lease),
-            Stage::Call | Stage::Callback | Stage::Handoff => Some(lease),
+            Stage::Callback | Stage::Handoff => self.grant_rung(lease),
+            Stage::Call => Some(lease),
         }
     }
 
@@ -254,7 +255,8 @@ impl Call {
             Stage::Model => self.model_wait_ended(now, admit, offer),
             Stage::Synthesis => self.voice_wait_ended(now, admit, offer),
             Stage::Tool(_) => self.tool_wait_ended(now, admit, offer),
-            Stage::Call | Stage::Callback | Stage::Handoff => {}
+            Stage::Callback | Stage::Handoff => self.rung_wait_ended(now, admit, offer),
+            Stage::Call => {}
         }
     }
 
@@ -268,6 +270,7 @@ impl Call {
             self.tell_heard(&item);
         }
         self.stop_listening(now, admit, Cancelled::HangUp);
+        self.drop_arranging(now, admit);
         self.orphan_tools();
         self.fence(now, admit, Cancelled::HangUp);
         self.drop_sides(now, admit);

@@ -55,6 +55,7 @@ impl Call {
             Floor::Thinking(answer) | Floor::Speaking(answer) => Some(answer.response),
             Floor::FallingBack(prompt) => prompt.response.map(|(response, _)| response),
             Floor::Ringing
+            | Floor::Arranging(_)
             | Floor::Listening { .. }
             | Floor::PlayingOut(_)
             | Floor::Ended { .. } => None,
@@ -125,6 +126,7 @@ impl Call {
                 prompt.response.map(|(response, _)| (response, prompt.item.clone()))
             }
             Floor::Ringing
+            | Floor::Arranging(_)
             | Floor::Listening { .. }
             | Floor::PlayingOut(_)
             | Floor::Ended { .. } => None,
@@ -144,6 +146,7 @@ impl Call {
                 self.prompt_sent(now, admit);
             }
             Floor::Ringing
+            | Floor::Arranging(_)
             | Floor::Listening { .. }
             | Floor::Thinking(_)
             | Floor::Speaking(_)
@@ -192,6 +195,9 @@ impl Call {
         };
         self.tell(ToCaller::ResponseEnded { response, end, usage });
         self.retries = 0;
+        self.tried.clear();
+        self.offers_made.clear();
+        self.offered = None;
         if asked {
             // The client's own functions come first; the turn goes on with their outputs.
             return Some(answer.turn.id);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::fallback::Cause;
 use super::greeting::GREETING;
+use super::rungs::Arranging;
 use crate::admission::{Cancelled, Lease, Refusal, Ticket};
 use crate::dialogue::{Effect, Finish, ToolCall, Transcript, Usage};
 use crate::fault::Fault;
@@ -31,6 +32,8 @@ pub(super) enum Floor {
     PlayingOut(Box<Tail>),
     /// A prompt is being heard in place of an answer.
     FallingBack(Box<Consolation>),
+    /// An alternative that the caller agreed to is being arranged, in silence.
+    Arranging(Box<Arranging>),
     /// Over; leases may still be owed.
     Ended {
         /// Why.
@@ -282,6 +285,8 @@ pub(super) enum Afterwards {
     Listen,
     /// The answer is still waited for.
     Wait(Box<Answer>),
+    /// What the caller agreed to is still being arranged.
+    Arrange(Box<Arranging>),
     /// Hang up once it has been heard.
     HangUp(Leaving),
 }
@@ -334,7 +339,7 @@ impl Floor {
         match self {
             Floor::Speaking(_) | Floor::PlayingOut(_) => true,
             Floor::FallingBack(prompt) => prompt.playout.has_sent(),
-            Floor::Ringing | Floor::Listening { .. } | Floor::Thinking(_) | Floor::Ended { .. } => {
+            Floor::Ringing | Floor::Arranging(_) | Floor::Listening { .. } | Floor::Thinking(_) | Floor::Ended { .. } => {
                 false
             }
         }
@@ -346,6 +351,8 @@ impl Floor {
             Floor::Thinking(answer) | Floor::Speaking(answer) => answer.interruptible,
             Floor::PlayingOut(tail) => tail.interruptible,
             Floor::FallingBack(prompt) => prompt.interruptible,
+            // What is said meanwhile is kept and answered behind it.
+            Floor::Arranging(_) => false,
             Floor::Ringing | Floor::Listening { .. } | Floor::Ended { .. } => true,
         }
     }
@@ -355,10 +362,11 @@ impl Floor {
         match self {
             Floor::FallingBack(prompt) => match &prompt.then {
                 Afterwards::HangUp(leaving) => Some(*leaving),
-                Afterwards::Listen | Afterwards::Wait(_) => None,
+                Afterwards::Listen | Afterwards::Wait(_) | Afterwards::Arrange(_) => None,
             },
             Floor::PlayingOut(tail) => tail.leaves,
             Floor::Ringing
+            | Floor::Arranging(_)
             | Floor::Listening { .. }
             | Floor::Thinking(_)
             | Floor::Speaking(_)
@@ -372,9 +380,10 @@ impl Floor {
             Floor::Thinking(answer) | Floor::Speaking(answer) => Some(answer),
             Floor::FallingBack(prompt) => match &mut prompt.then {
                 Afterwards::Wait(answer) => Some(answer),
-                Afterwards::Listen | Afterwards::HangUp(_) => None,
+                Afterwards::Listen | Afterwards::Arrange(_) | Afterwards::HangUp(_) => None,
             },
             Floor::Ringing
+            | Floor::Arranging(_)
             | Floor::Listening { .. }
             | Floor::PlayingOut(_)
             | Floor::Ended { .. } => None,
@@ -389,7 +398,7 @@ impl Floor {
             }
             Floor::PlayingOut(tail) => Some((&tail.item, &mut tail.playout)),
             Floor::FallingBack(prompt) => Some((&prompt.item, &mut prompt.playout)),
-            Floor::Ringing | Floor::Listening { .. } | Floor::Ended { .. } => None,
+            Floor::Ringing | Floor::Arranging(_) | Floor::Listening { .. } | Floor::Ended { .. } => None,
         }
     }
 
@@ -405,6 +414,7 @@ impl Floor {
             Floor::Speaking(_) => "speaking",
             Floor::PlayingOut(_) => "playing_out",
             Floor::FallingBack(_) => "falling_back",
+            Floor::Arranging(_) => "arranging",
             Floor::Ended { .. } => "ended",
         }
     }

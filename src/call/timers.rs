@@ -63,6 +63,7 @@ impl Call {
         let open = self.settling.iter().filter(|settling| settling.is_open());
         consider(open.map(|settling| settling.by).min(), Timer::FinalWords);
         consider(self.keys_due(), Timer::Keys);
+        consider(self.arranging_due(), Timer::Arranging);
         consider(self.idle_due(), Timer::Idle);
         Some(next)
     }
@@ -73,6 +74,7 @@ impl Call {
             Floor::Thinking(answer) | Floor::Speaking(answer) => &answer.playout,
             Floor::FallingBack(prompt) => &prompt.playout,
             Floor::Ringing
+            | Floor::Arranging(_)
             | Floor::Listening { .. }
             | Floor::PlayingOut(_)
             | Floor::Ended { .. } => return None,
@@ -84,6 +86,7 @@ impl Call {
         match &self.floor {
             Floor::PlayingOut(tail) => Some(tail.playout.ends_at(now)),
             Floor::Ringing
+            | Floor::Arranging(_)
             | Floor::Listening { .. }
             | Floor::Thinking(_)
             | Floor::Speaking(_)
@@ -99,6 +102,7 @@ impl Call {
                 self.quiet_until(answer)
             }
             Floor::Ringing
+            | Floor::Arranging(_)
             | Floor::Listening { .. }
             | Floor::Thinking(_)
             | Floor::Speaking(_)
@@ -124,6 +128,20 @@ impl Call {
             // A turn that waits is told so just before its wait would run out; once.
             (true, false) => Some(by - WAIT_TOLD_BEFORE),
             (true, true) => None,
+        }
+    }
+
+    /// What is being arranged is given up then; not while its prompt is still heard.
+    fn arranging_due(&self) -> Option<Timestamp> {
+        match &self.floor {
+            Floor::Arranging(arranging) => Some(arranging.by),
+            Floor::Ringing
+            | Floor::Listening { .. }
+            | Floor::Thinking(_)
+            | Floor::Speaking(_)
+            | Floor::PlayingOut(_)
+            | Floor::FallingBack(_)
+            | Floor::Ended { .. } => None,
         }
     }
 
@@ -168,6 +186,7 @@ impl Call {
                 Timer::FinalWords => self.on_words_overdue(now, admit),
                 Timer::UtteranceMax => self.on_utterance_max(now, admit),
                 Timer::Keys => self.on_keys_due(now, admit),
+                Timer::Arranging => self.on_arranging_due(now, admit),
                 Timer::Idle => self.on_idle(now, admit),
                 Timer::CallMax => self.leave(now, admit, HangUp::TooLong),
                 Timer::Goodbye => self.on_goodbye_max(now, admit),

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Action, Event};
+use super::{Action, Arranged, Event};
 use crate::leg::{FromCaller, Modality, PlayoutState, ResponseEnd, ToCaller};
 
 /// The line for an event, or `None` for what happens all the time.
@@ -24,12 +24,24 @@ pub fn event(event: &Event) -> Option<String> {
         Event::Finished { finish, .. } => format!("<- model finished: {finish:?}"),
         Event::ToolReturned { outcome, .. } => format!("<- tool {}", outcome.label()),
         Event::Ended { run, proof, fault } => ended(*run, proof, fault),
+        Event::Arranged { what, .. } => format!("<- {}", arranged(what)),
         Event::Granted(lease) => format!("<- granted {}", lease.stage),
         Event::WaitEnded { stage, terminal, .. } => {
             format!("<- wait for {stage} ended: {}", terminal.disposition())
         }
         Event::Drain => "<- drain".into(),
     })
+}
+
+fn arranged(what: &Arranged) -> String {
+    match what {
+        Arranged::Callback(_) => "callback on record".into(),
+        Arranged::Acknowledged(_) => "handoff acknowledged".into(),
+        Arranged::Connected => "handoff connected".into(),
+        Arranged::NotReached(how) => format!("handoff failed: {}", how.label()),
+        Arranged::Refused(code) => format!("not arranged: {code}"),
+        Arranged::Unknown => "nobody knows whether it is arranged".into(),
+    }
 }
 
 fn ended(
@@ -77,6 +89,7 @@ pub fn action(action: &Action) -> Option<String> {
         Action::Think { run, request } => {
             format!("-> think {run}: {} messages", request.history.len())
         }
+        Action::Arrange { run, wish } => format!("-> arrange {} {run}", wish.rung),
         Action::Voice { run, .. } => format!("-> voice {run}"),
         Action::Say { run, phrase, text } => format!("-> say {run} #{phrase} \"{}\"", text.trim()),
         Action::UseTool { run, .. } => format!("-> use tool {run}"),

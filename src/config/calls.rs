@@ -100,6 +100,7 @@ impl Config {
                 .map(|(at, _)| ToolId(at as u16))
                 .collect(),
             fallback,
+            offers: self.offers,
             call_max: agent.limits.call,
         }
     }

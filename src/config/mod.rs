@@ -29,6 +29,7 @@ mod unknown;
 pub use agent::{Agent, AgentLimits, DEFAULT_AGENT};
 pub use auth::{Auth, Key};
 pub use calls::Abilities;
+use crate::call::Offers;
 pub use chosen::Chosen;
 pub use classes::{Class, Classes, NO_CLASS};
 pub use error::{ConfigError, ConfigErrors};
@@ -74,6 +75,8 @@ pub struct Config {
     pub call: Call,
     /// The speech detector.
     pub vad: Chosen,
+    /// Which alternatives callers are offered.
+    pub offers: Offers,
     /// Most that a quiet caller is amplified for the detector, in dB.
     pub gain_max_db: u32,
     /// The recogniser.
@@ -236,6 +239,7 @@ impl Config {
             classes,
             playout: Playout::read(reader),
             vad: chosen.vad,
+            offers: sections::offers(reader),
             gain_max_db: chosen.gain_max_db,
             asr: chosen.asr,
             llm: chosen.llm,

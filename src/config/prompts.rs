@@ -199,21 +199,60 @@ impl Fallback {
 
 /// The call asks for what is said in its own words.
 impl call::Choose for Script {
-    fn choose(&self, cause: &call::Cause, language: &str, retries: u32) -> call::Said {
+    fn choose(
+        &self,
+        cause: &call::Cause,
+        language: &str,
+        standing: &call::Standing<'_>,
+    ) -> call::Said {
         let cause = meant(cause);
-        let facts = Facts::of(&cause).retried(retries);
-        let next = self.ladder.next(&cause, &Climb::default(), &facts);
-        let locale = self.prompts.locale_for(language);
+        let facts = Facts::of(&cause).retried(standing.retries);
+        let climb = Climb {
+            tried: standing.tried,
+            callback_offered: standing.callback,
+            handoff_offered: standing.handoff,
+        };
+        let next = self.ladder.next(&cause, &climb, &facts);
         // A ladder that was built has a prompt for every cause, in every locale that passed the
         // lint.
         let id = next.prompt.unwrap_or_else(|| PromptId::new("goodbye"));
-        let prompt = self.prompts.get(locale, &id);
+        let asks = matches!(next.rung, Rung::Callback | Rung::Handoff);
+        let ends_call = facts.ends_call(next.rung);
+        call::Said { asks, skipped: next.skipped, ..self.said(next.rung, &id, ends_call, language) }
+    }
+
+    fn say(
+        &self,
+        cause: &call::Cause,
+        rung: Rung,
+        fact: call::Fact<'_>,
+        language: &str,
+    ) -> Option<call::Said> {
+        let cause = meant(cause);
+        let facts = Facts::of(&cause);
+        let facts = match fact {
+            call::Fact::NeedsNumber => facts.offering(rung).needs_number(),
+            call::Fact::Asked => facts.asked(),
+            call::Fact::Unknown => facts.outcome_unknown(),
+            call::Fact::Committed(receipt) => facts.committed(receipt),
+            call::Fact::Acknowledged(ack) => facts.acknowledged(ack),
+        };
+        let id = self.ladder.say(&cause, rung, &facts)?;
+        Some(self.said(rung, &id, facts.ends_call(rung), language))
+    }
+}
+
+impl Script {
+    fn said(&self, rung: Rung, id: &PromptId, ends_call: bool, language: &str) -> call::Said {
+        let prompt = self.prompts.get(self.prompts.locale_for(language), id);
         call::Said {
-            rung: next.rung.label(),
+            rung,
             prompt: id.to_string(),
             text: prompt.map(|prompt| prompt.text.clone()).unwrap_or_default(),
-            ends_call: next.rung.ends_call(),
+            ends_call,
+            asks: false,
             interruptible: prompt.is_none_or(|prompt| prompt.interruptible),
+            skipped: Vec::new(),
         }
     }
 }
@@ -227,10 +266,15 @@ fn meant(cause: &call::Cause) -> Cause {
         call::Cause::Failed(stage, fault) => Cause::Fault { stage: *stage, label: fault.label() },
         call::Cause::StillQueued(stage) => Cause::StillQueued { stage: *stage },
         call::Cause::BudgetSpent => Cause::BudgetSpent,
+        call::Cause::NotReached(how) => Cause::NotReached(*how),
         call::Cause::CallEnds(why) => Cause::CallEnds(match why {
             HangUp::TooLong => CallEnd::TimeOver,
             HangUp::Drained => CallEnd::Drained,
-            HangUp::CallerGone | HangUp::Goodbye | HangUp::Misbehaved | HangUp::Broken => {
+            HangUp::CallerGone
+            | HangUp::Goodbye
+            | HangUp::HandedOver
+            | HangUp::Misbehaved
+            | HangUp::Broken => {
                 CallEnd::Broken
             }
         }),

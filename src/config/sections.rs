@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::reader::{Choice, Reader};
+use crate::call::{Offering, Offers};
 use crate::turn::{bargein, end};
 
 /// `[turn]`: when a turn ends and when the caller takes the floor.
@@ -217,6 +218,22 @@ impl BargeIn {
 impl Playout {
     pub(super) fn read(reader: &mut Reader<'_>) -> Playout {
         Playout { lead: reader.ms("playout.lead_ms", 200, 20..=2_000) }
+    }
+}
+
+impl Choice for Offering {
+    const ALL: &'static [(&'static str, Offering)] = &[
+        ("always", Offering::Always),
+        ("known_number", Offering::KnownNumber),
+        ("never", Offering::Never),
+    ];
+}
+
+/// `callback.offer`, `handoff.offer`: which alternatives callers are offered.
+pub(super) fn offers(reader: &mut Reader<'_>) -> Offers {
+    Offers {
+        callback: reader.choice("callback.offer", "always"),
+        handoff: reader.choice("handoff.offer", "never"),
     }
 }
 

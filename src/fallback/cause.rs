@@ -34,8 +34,47 @@ pub enum Cause {
     },
     /// Nothing audible came within the turn's budget.
     BudgetSpent,
+    /// A human was asked and does not take the caller.
+    NotReached(NotReached),
     /// The call itself comes to its end.
     CallEnds(CallEnd),
+}
+
+/// How a handoff failed: each is told in words of its own (B93).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NotReached {
+    /// Everybody is occupied.
+    Busy,
+    /// Nobody answered.
+    NoAnswer,
+    /// Who was asked said no.
+    Declined,
+    /// A machine answered.
+    Voicemail,
+    /// Nobody acknowledged in time.
+    Timeout,
+}
+
+impl NotReached {
+    /// Every way.
+    pub const ALL: [NotReached; 5] = [
+        NotReached::Busy,
+        NotReached::NoAnswer,
+        NotReached::Declined,
+        NotReached::Voicemail,
+        NotReached::Timeout,
+    ];
+
+    /// The stable label of API, records and metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            NotReached::Busy => "busy",
+            NotReached::NoAnswer => "no_answer",
+            NotReached::Declined => "declined",
+            NotReached::Voicemail => "voicemail",
+            NotReached::Timeout => "timeout",
+        }
+    }
 }
 
 /// Why a call comes to its end by itself.
@@ -59,6 +98,7 @@ impl Cause {
             | Cause::Fault { stage, .. }
             | Cause::TurnExpired { stage }
             | Cause::StillQueued { stage } => Some(stage),
+            Cause::NotReached(_) => Some(Stage::Handoff),
             Cause::BudgetSpent | Cause::CallEnds(_) => None,
         }
     }
@@ -72,6 +112,11 @@ impl Cause {
             Cause::TurnExpired { .. } => "turn_expired",
             Cause::StillQueued { .. } => "queued",
             Cause::BudgetSpent => "budget_spent",
+            Cause::NotReached(NotReached::Busy) => "handoff.busy",
+            Cause::NotReached(NotReached::NoAnswer) => "handoff.no_answer",
+            Cause::NotReached(NotReached::Declined) => "handoff.declined",
+            Cause::NotReached(NotReached::Voicemail) => "handoff.voicemail",
+            Cause::NotReached(NotReached::Timeout) => "handoff.timeout",
             Cause::CallEnds(CallEnd::TimeOver) => "ends.time_over",
             Cause::CallEnds(CallEnd::Idle) => "ends.idle",
             Cause::CallEnds(CallEnd::Drained) => "ends.drained",
@@ -99,6 +144,7 @@ impl Cause {
         let ends = [CallEnd::TimeOver, CallEnd::Idle, CallEnd::Drained, CallEnd::Broken];
         let mut all = vec![Cause::BudgetSpent];
         all.extend(ends.map(Cause::CallEnds));
+        all.extend(NotReached::ALL.map(Cause::NotReached));
         for stage in stages {
             all.extend(REASONS.map(|reason| Cause::Refusal { stage, reason }));
             all.extend(faults().map(|fault| Cause::Fault { stage, label: fault.label() }));

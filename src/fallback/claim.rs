@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::cause::{CallEnd, Cause};
+use super::cause::{CallEnd, Cause, NotReached};
 use super::ladder::Rung;
 use crate::admission::{Closed, RefusalReason};
+use crate::evidence::{CallbackReceipt, HandoffAck};
 
 macro_rules! claims {
     ($($(#[$doc:meta])* $name:ident = $label:literal,)*) => {
@@ -51,8 +52,26 @@ claims! {
     ClosedNotReady = "closed.not_ready",
     /// A callback is on record, durably.
     CallbackCommitted = "callback.committed",
+    /// A callback can be arranged now, if the caller wants it.
+    CallbackOffered = "callback.offered",
+    /// The caller wants a callback, and nobody knows where to.
+    CallbackNeedsNumber = "callback.needs_number",
+    /// A human can be asked now, if the caller wants it.
+    HandoffOffered = "handoff.offered",
+    /// A human is being asked.
+    HandoffAsked = "handoff.asked",
     /// A human has said that they take the caller.
     HandoffAcknowledged = "handoff.acknowledged",
+    /// Everybody who could take the caller is occupied.
+    HandoffBusy = "handoff.busy",
+    /// Nobody answered.
+    HandoffNoAnswer = "handoff.no_answer",
+    /// Who was asked said no.
+    HandoffDeclined = "handoff.declined",
+    /// A machine answered.
+    HandoffVoicemail = "handoff.voicemail",
+    /// Nobody acknowledged in time.
+    HandoffTimeout = "handoff.timeout",
     /// Neither a callback nor a handoff exists.
     NothingArranged = "nothing.arranged",
     /// The caller can go on speaking after the prompt.
@@ -76,8 +95,6 @@ impl Claim {
 
 /// What is true at this instant. Facts come from what happened, or from a token that proves them:
 /// there is no other way to make one, so that a promise without its proof does not compile.
-/// (Nothing makes [`Claim::CallbackCommitted`] or [`Claim::HandoffAcknowledged`] before there are
-/// receipts.)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     held: BTreeSet<Claim>,
@@ -93,6 +110,7 @@ impl Facts {
             Cause::TurnExpired { .. } => &[Claim::OriginalExpired, Claim::OriginalNotDone],
             Cause::StillQueued { .. } => &[Claim::OriginalQueued],
             Cause::BudgetSpent => &[Claim::BudgetSpent, Claim::OriginalNotDone],
+            Cause::NotReached(how) => of_handoff(*how),
             Cause::CallEnds(CallEnd::TimeOver) => &[Claim::TimeOver],
             Cause::CallEnds(CallEnd::Idle) => &[Claim::Idle],
             Cause::CallEnds(CallEnd::Drained) => &[Claim::DrainOver],
@@ -100,6 +118,42 @@ impl Facts {
         };
         let held = claims.iter().copied().chain([Claim::NothingArranged]).collect();
         Facts { held, retries: 0 }
+    }
+
+    /// This alternative exists now: its gate has room, and what stands behind it answers.
+    pub fn offering(mut self, rung: Rung) -> Facts {
+        match rung {
+            Rung::Callback => drop(self.held.insert(Claim::CallbackOffered)),
+            Rung::Handoff => drop(self.held.insert(Claim::HandoffOffered)),
+            Rung::Wait | Rung::Retry | Rung::Goodbye => {}
+        }
+        self
+    }
+
+    /// The caller wants to be called back, and has to say where.
+    pub fn needs_number(mut self) -> Facts {
+        self.held.insert(Claim::CallbackNeedsNumber);
+        self
+    }
+
+    /// A human is being asked.
+    pub fn asked(mut self) -> Facts {
+        self.held.insert(Claim::HandoffAsked);
+        self
+    }
+
+    /// A callback is on record: here is its receipt.
+    pub fn committed(mut self, _receipt: &CallbackReceipt) -> Facts {
+        self.held.insert(Claim::CallbackCommitted);
+        self.held.remove(&Claim::NothingArranged);
+        self
+    }
+
+    /// A human takes the caller: here is their acknowledgement.
+    pub fn acknowledged(mut self, _ack: &HandoffAck) -> Facts {
+        self.held.insert(Claim::HandoffAcknowledged);
+        self.held.remove(&Claim::NothingArranged);
+        self
     }
 
     /// A tool that changes something was started, and nobody can say whether it did.
@@ -124,13 +178,33 @@ impl Facts {
         self.retries
     }
 
+    /// The call ends behind this rung's prompt: behind an offer it does not.
+    pub fn ends_call(&self, rung: Rung) -> bool {
+        match rung {
+            Rung::Goodbye => true,
+            Rung::Callback => self.holds(Claim::CallbackCommitted),
+            Rung::Wait | Rung::Retry | Rung::Handoff => false,
+        }
+    }
+
     /// All claims are true, once the rung is what the call does.
     pub fn hold_on(&self, rung: Rung, claims: &[Claim]) -> bool {
         claims.iter().all(|claim| match claim {
-            Claim::CallEnds => rung.ends_call(),
-            Claim::CallContinues => !rung.ends_call(),
+            Claim::CallEnds => self.ends_call(rung),
+            Claim::CallContinues => !self.ends_call(rung),
             other => self.holds(*other),
         })
+    }
+}
+
+fn of_handoff(how: NotReached) -> &'static [Claim] {
+    use Claim::OriginalNotDone;
+    match how {
+        NotReached::Busy => &[OriginalNotDone, Claim::HandoffBusy],
+        NotReached::NoAnswer => &[OriginalNotDone, Claim::HandoffNoAnswer],
+        NotReached::Declined => &[OriginalNotDone, Claim::HandoffDeclined],
+        NotReached::Voicemail => &[OriginalNotDone, Claim::HandoffVoicemail],
+        NotReached::Timeout => &[OriginalNotDone, Claim::HandoffTimeout],
     }
 }
 

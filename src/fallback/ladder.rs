@@ -42,13 +42,6 @@ impl Rung {
         Rung::ALL.into_iter().find(|rung| rung.label() == label)
     }
 
-    /// The call ends behind its prompt.
-    pub fn ends_call(self) -> bool {
-        match self {
-            Rung::Callback | Rung::Goodbye => true,
-            Rung::Wait | Rung::Retry | Rung::Handoff => false,
-        }
-    }
 }
 
 impl fmt::Display for Rung {
@@ -115,8 +108,8 @@ pub struct Climb<'t> {
 pub struct Next {
     /// The rung.
     pub rung: Rung,
-    /// What to say. `None` for a rung that must be established first (`callback`, `handoff`): ask
-    /// its gate, and then [`Ladder::say`] with the facts that its receipt proves.
+    /// What to say. For a rung that must be established first (`callback`, `handoff`) it is the
+    /// offer; what it promises is [`Ladder::say`] with the facts that its receipt proves.
     pub prompt: Option<PromptId>,
     /// Rungs passed over on the way, for the record.
     pub skipped: Vec<Skipped>,
@@ -206,11 +199,9 @@ impl Ladder {
                 Rung::Handoff if !climb.handoff_offered => Some(Skip::NotOffered),
                 Rung::Wait | Rung::Retry | Rung::Callback | Rung::Handoff => None,
             };
-            let must_ask = matches!(rung, Rung::Callback | Rung::Handoff);
-            let prompt = self.say(cause, rung, facts);
+            let prompt = self.say(cause, rung, &facts.clone().offering(rung));
             match why {
                 Some(why) => skipped.push(Skipped { rung, why }),
-                None if must_ask => return Next { rung, prompt: None, skipped },
                 None if prompt.is_some() => return Next { rung, prompt, skipped },
                 None => skipped.push(Skipped { rung, why: Skip::NothingTrue }),
             }

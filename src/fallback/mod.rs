@@ -11,7 +11,7 @@ mod ladder;
 mod lint;
 mod prompt;
 
-pub use cause::{CallEnd, Cause};
+pub use cause::{CallEnd, Cause, NotReached};
 pub use claim::{Claim, Facts};
 pub use ladder::{Climb, Ladder, LadderProblem, Next, Rule, Rung, RungDraft, Skip, Skipped};
 pub use lint::{Finding, lint};

@@ -63,10 +63,15 @@ impl Driver {
             Action::UseTool { run, tool, arguments, idempotency_key } => {
                 self.start_tool(run, tool, arguments, idempotency_key);
             }
+            Action::Arrange { run, wish } => self.arrange(run, *wish),
             Action::Prompt { run, prompt } => self.start_prompt(run, &prompt),
             Action::Close { run } => self.close(run),
             Action::Cancel { run } => self.cancel(run),
         }
+    }
+
+    fn arrange(&mut self, run: RunId, wish: crate::call::Wish) {
+        self.cannot_start(run, wish.rung.label());
     }
 
     /// The run's task: its signals, stamped, until its end.

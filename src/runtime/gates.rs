@@ -22,7 +22,7 @@ use crate::admission::{
     RefusalReason, Release, Settled, Ticket, Wake, Watched,
 };
 use crate::evidence::Evidence;
-use crate::id::{Generation, Stage};
+use crate::id::{CallbackId, Generation, Stage};
 use crate::time::Timestamp;
 
 /// Where a call hears what gates decided for it. Its capacity is more than a call can ever wait
@@ -50,6 +50,8 @@ struct Shared {
     clock: Clock,
     cells: BTreeMap<Stage, Mutex<Cell>>,
     next_offer: AtomicU64,
+    /// Units of callbacks on record: they come back when the promise is kept.
+    promised: Mutex<BTreeMap<CallbackId, Lease>>,
     /// Something waits with a deadline that the timer task does not know yet.
     queued: Notify,
 }
@@ -105,6 +107,7 @@ impl Gates {
                 clock,
                 cells: cells.collect(),
                 next_offer: AtomicU64::new(1),
+                promised: Mutex::default(),
                 queued: Notify::new(),
             }),
         }
@@ -458,6 +461,11 @@ impl Admit for OwnerGates {
                 }
             });
         }
+    }
+
+    fn keep(&mut self, _: Timestamp, lease: Lease, callback: CallbackId) {
+        let promised = self.gates.shared.promised.lock();
+        promised.unwrap_or_else(PoisonError::into_inner).insert(callback, lease);
     }
 
     fn max_wait(&self, stage: Stage) -> Duration {

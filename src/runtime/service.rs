@@ -242,9 +242,10 @@ impl Accepted {
         known: &Variables,
     ) -> Accepted {
         let (metadata, greeting) = (known.metadata(agent), known.greeting(agent));
+        let number = known.number();
         let item_prefix = format!("item_{}{:x}_", service.incarnation, call.0);
         let class = service.config.classes.find(agent.class.as_deref());
-        let identity = Identity { call, tenant, class, item_prefix, greeting };
+        let identity = Identity { call, tenant, class, item_prefix, number, greeting };
         let abilities = service.abilities();
         let profile = service.config.profile(agent, &abilities, service.prompts.chooser());
         Accepted { identity, profile, metadata }

@@ -39,6 +39,11 @@ impl Variables {
         agent.greeting(|name| self.value(agent, name))
     }
 
+    /// Where the caller can be rung.
+    pub fn number(&self) -> Option<String> {
+        Some(self.from.clone()).filter(|from| !from.is_empty())
+    }
+
     fn value(&self, agent: &Agent, name: &str) -> Option<String> {
         Some(match name {
             "call.id" => self.call.clone(),

@@ -95,6 +95,7 @@ impl Fact {
                 Fact::new(at, "model.start", vec![("messages", messages)])
             }
             Action::UseTool { .. } => plain("tool.start"),
+            Action::Arrange { wish, .. } => plain(&format!("{}.start", wish.rung)),
             Action::Voice { .. } => plain("synthesis.start"),
             Action::Recognise { .. } => plain("recognition.start"),
             Action::Prompt { prompt, .. } => Fact::new(at, "prompt", vec![("", prompt.clone())]),

@@ -10,7 +10,7 @@ use crate::admission::{
     Admit, Answer, Cancelled, Claimed, Closed, Lease, Offer, OfferId, OwnerId, Refusal,
     RefusalReason, Release, Settled, Ticket, Wake,
 };
-use crate::id::{Generation, Stage};
+use crate::id::{CallbackId, Generation, Stage};
 use crate::time::Timestamp;
 
 /// All gates of a simulated process.
@@ -19,13 +19,21 @@ pub(super) struct SimGates {
     pub wakes: Vec<Wake>,
     /// Leases that were settled a second time: none may be.
     pub settled_twice: u32,
+    /// Units of callbacks on record.
+    pub promised: Vec<Lease>,
     next_offer: u64,
 }
 
 impl SimGates {
     pub fn new(limits: impl IntoIterator<Item = (Stage, Limits)>) -> SimGates {
         let gates = limits.into_iter().map(|(stage, limits)| (stage, Gate::new(stage, limits)));
-        SimGates { gates: gates.collect(), wakes: Vec::new(), settled_twice: 0, next_offer: 0 }
+        SimGates {
+            gates: gates.collect(),
+            wakes: Vec::new(),
+            settled_twice: 0,
+            promised: Vec::new(),
+            next_offer: 0,
+        }
     }
 
     /// What waits too long ends.
@@ -129,6 +137,10 @@ impl Admit for SimGates {
             // A repeated registration is refused by the gate and changes nothing.
             let _ = gate.rotate(now, owner, generation, why, &mut self.wakes);
         }
+    }
+
+    fn keep(&mut self, _: Timestamp, lease: Lease, _: CallbackId) {
+        self.promised.push(lease);
     }
 
     fn max_wait(&self, stage: Stage) -> Duration {

@@ -181,6 +181,7 @@ impl Reading<'_> {
             ("asr", "provider", "scripted"),
             ("tts", "provider", "scripted"),
             ("turn", "end", "silence"),
+            ("callback", "offer", "never"),
         ] {
             let own = table.entry(key).or_insert_with(|| toml::Table::new().into());
             if let Some(own) = own.as_table_mut() {

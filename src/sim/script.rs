@@ -98,6 +98,8 @@ pub enum What {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Session {
+    /// Where the caller can be rung.
+    pub number: Option<String>,
     /// The agent speaks first, as on a phone.
     pub greets: Option<bool>,
     /// The client decides what an utterance is.

@@ -178,6 +178,7 @@ impl Workers {
             | Action::Voice { .. }
             | Action::UseTool { .. }
             | Action::Prompt { .. }
+            | Action::Arrange { .. }
             | Action::ForgetSound => {}
         }
     }

@@ -14,7 +14,7 @@ use super::watch::Watch;
 use super::workers::{Came, Workers};
 use crate::admission::{Admit, Lease, OwnerId, Release, Wake};
 use crate::audio::duration_to_samples;
-use crate::call::{Action, Call, Cause, Choose, Event, Identity, trace};
+use crate::call::{Action, Call, Cause, Choose, Event, Identity, Standing, trace};
 use crate::config::Abilities;
 use crate::dialogue::{ToolChoice, ToolRuns, ToolSpec};
 use crate::evidence::Evidence;
@@ -135,11 +135,12 @@ impl World {
             tenant: TenantId(0),
             class: config.classes.find(agent.class.as_deref()),
             item_prefix: "item_".into(),
+            number: script.session.number.clone(),
             greeting: agent.greeting(|_| None).filter(|_| script.session.greets == Some(true)),
         };
         let profile = Arc::new(config.profile(agent, &abilities, fallback));
         let waits = Cause::StillQueued(Stage::Model);
-        let wait = profile.fallback.choose(&waits, &profile.language, 0).text;
+        let wait = profile.fallback.choose(&waits, &profile.language, &Standing::default()).text;
         let mut world = World {
             now: Timestamp::ZERO,
             call: Call::new(Timestamp::ZERO, identity, profile.clone(), settings),
@@ -460,7 +461,8 @@ fn started(action: &Action) -> Option<RunId> {
         Action::Recognise { run, .. }
         | Action::Think { run, .. }
         | Action::Voice { run, .. }
-        | Action::UseTool { run, .. } => Some(*run),
+        | Action::UseTool { run, .. }
+        | Action::Arrange { run, .. } => Some(*run),
         Action::Tell(_)
         | Action::Fence { .. }
         | Action::Decode { .. }

@@ -5,6 +5,7 @@ pub mod backlog;
 pub mod bargein;
 pub mod end;
 pub mod history;
+pub mod number;
 pub mod phrase;
 pub mod playout;
 pub mod speech;

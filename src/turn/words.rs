@@ -14,6 +14,8 @@ pub struct Locale {
     pub yes: &'static [&'static str],
     /// Refusal of what was asked.
     pub no: &'static [&'static str],
+    /// Asks to be rung.
+    pub callback: &'static [&'static str],
     /// Said around a yes or a no without changing it.
     pub padding: &'static [&'static str],
     /// Last words behind which more is to come.
@@ -65,6 +67,10 @@ pub const LOCALES: [Locale; 3] = [
             "hold on",
             "rather not",
         ],
+        callback: &[
+            "call me back", "call me", "ring me", "call back", "return call", "callback",
+            "phone me",
+        ],
         padding: &[
             "that",
             "thank you",
@@ -106,6 +112,9 @@ pub const LOCALES: [Locale; 3] = [
             "in ordnung",
         ],
         no: &["nein", "nee", "nö", "nicht", "kein", "keine", "niemals", "halt", "stopp", "moment"],
+        callback: &[
+            "rufen sie mich", "rückruf", "zurückrufen", "ruf mich", "rufen sie zurück",
+        ],
         padding: &["danke", "das", "ist", "gut", "so", "dann", "es", "passt"],
         unfinished: &[
             "und", "oder", "aber", "weil", "der", "die", "das", "ein", "eine", "einen", "zu",
@@ -135,6 +144,7 @@ pub const LOCALES: [Locale; 3] = [
             "hágalo",
         ],
         no: &["no", "nunca", "jamás", "espere", "espera", "pare", "para", "tampoco"],
+        callback: &["llámeme", "llamarme", "devuélvame", "que me llamen", "la llamada"],
         padding: &["gracias", "muchas gracias", "eso", "es", "muy bien", "perfecto", "que"],
         unfinished: &[
             "y", "o", "pero", "porque", "el", "la", "los", "las", "un", "una", "a", "para", "con",
@@ -173,6 +183,12 @@ pub fn reply(words: &str, language: &str) -> Reply {
         true => Reply::Yes,
         false => Reply::Other,
     }
+}
+
+/// The caller asks to be called back, and does not say no.
+pub fn wants_callback(words: &str, language: &str) -> bool {
+    let (locale, said) = (locale(language), normalise(words));
+    contains_any(&said, locale.callback) && !contains_any(&said, locale.no)
 }
 
 /// All of these words are phrases of the list, and there is at least one.

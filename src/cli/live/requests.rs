@@ -81,6 +81,7 @@ pub(super) fn configure(said: &Session) -> Option<String> {
 pub(super) fn changed(old: &Session, new: &Session) -> Session {
     let both = old.client_tools.iter().chain(&new.client_tools);
     Session {
+        number: new.number.clone().or(old.number.clone()),
         greets: new.greets.or(old.greets),
         manual: new.manual.or(old.manual),
         interrupt_response: new.interrupt_response.or(old.interrupt_response),

@@ -1,0 +1,533 @@
+//! Rungs that have to be established: a callback put on record, a human who takes the caller.
+//!
+//! ```text
+//! offered ── yes, or a number ──▶ its gate ── admitted ──▶ arranging ── receipt or acknowledgement ──▶ said
+//!    │ no, or anything else          │ refused                │ refused, failed, too late
+//!    ▼                               ▼                        ▼
+//! next rung, or a turn         told why, next rung      told why, next rung
+//! ```
+//!
+//! Nothing is promised before its proof is there: the receipt and the acknowledgement are values
+//! that only a completed commit and a received answer can make (C-008, A-128).
+
+use std::time::Duration;
+
+use super::fallback::{Cause, Fact, Said};
+use super::state::{Afterwards, Consolation, Floor, Leaving, Turn};
+use super::{Action, Call, GOODBYE_MAX};
+use crate::admission::{Admit, Answer as Verdict, Cancelled, Lease, OfferId, Ticket};
+use crate::evidence::{CallbackReceipt, HandoffAck};
+use crate::fallback::{NotReached, Rung};
+use crate::fault::Fault;
+use crate::id::{RunId, Stage};
+use crate::leg::{HangUp, ToCaller};
+use crate::time::{Timestamp, ms};
+use crate::turn::number;
+use crate::turn::words::{Reply, reply, wants_callback};
+
+/// How often an alternative is offered, or a number asked for, before the next rung is taken.
+const TRIES_MAX: u32 = 2;
+/// How long a human may take to say that they take the caller.
+const HANDOFF_MAX: Duration = ms(45_000);
+/// How long the acknowledged human may take to be connected.
+const CONNECT_MAX: Duration = ms(30_000);
+
+/// An alternative that the caller was offered and has not answered to.
+#[derive(Debug)]
+pub(super) struct Offered {
+    rung: Rung,
+    cause: Cause,
+    /// What the caller was asked, word for word: the consent's evidence.
+    asked: String,
+    /// They agreed, and have to say where to.
+    needs_number: bool,
+    tries: u32,
+}
+
+/// What the caller wants to have arranged, with what shows that they want it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// The rung.
+    pub rung: Rung,
+    /// Where to ring; empty for a handoff.
+    pub destination: String,
+    /// What the caller was asked.
+    pub asked: String,
+    /// What they answered.
+    pub said: String,
+    /// The stable label of what could not be given.
+    pub about: &'static str,
+    /// The language spoken.
+    pub language: String,
+}
+
+/// What came of arranging something.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Arranged {
+    /// A callback is on record.
+    Callback(CallbackReceipt),
+    /// A human takes the caller.
+    Acknowledged(HandoffAck),
+    /// The human and the caller are connected: the agent's part is over.
+    Connected,
+    /// A human was asked and does not take the caller.
+    NotReached(NotReached),
+    /// It was refused by what stands behind the gate: the stable code says why.
+    Refused(&'static str),
+    /// Nobody can say whether it was done.
+    Unknown,
+}
+
+/// An alternative that is being arranged; the caller has agreed to it.
+#[derive(Debug)]
+pub(super) struct Arranging {
+    pub rung: Rung,
+    turn: Turn,
+    wish: Wish,
+    pub unit: Unit,
+    /// It is given up then.
+    pub by: Timestamp,
+}
+
+/// The unit of what is being arranged.
+#[derive(Debug)]
+pub(super) enum Unit {
+    Waiting(Ticket),
+    Running(RunId),
+}
+
+impl Unit {
+    fn is_run(&self, run: RunId) -> bool {
+        matches!(self, Unit::Running(own) if *own == run)
+    }
+
+    fn awaits(&self, offer: OfferId) -> bool {
+        matches!(self, Unit::Waiting(ticket) if ticket.offer == offer)
+    }
+}
+
+fn stage_of(rung: Rung) -> Stage {
+    match rung {
+        Rung::Handoff => Stage::Handoff,
+        Rung::Callback | Rung::Wait | Rung::Retry | Rung::Goodbye => Stage::Callback,
+    }
+}
+
+impl Call {
+    /// This alternative may be offered now: somebody wants it offered, and its gate has room.
+    pub(super) fn may_offer(&self, admit: &dyn Admit, rung: Rung) -> bool {
+        let policy = match rung {
+            Rung::Callback => self.profile.offers.callback,
+            Rung::Handoff => self.profile.offers.handoff,
+            Rung::Wait | Rung::Retry | Rung::Goodbye => return false,
+        };
+        let known = rung == Rung::Handoff || self.identity.number.is_some();
+        policy.allows(known) && !self.tried.contains(&rung) && admit.spare(stage_of(rung)) > 0
+    }
+
+    /// The prompt that is about to be said asks the caller whether they want this.
+    pub(super) fn note_offer(&mut self, cause: &Cause, said: &Said) {
+        if !said.asks {
+            self.offered = None;
+            return;
+        }
+        let before = self.offers_made.iter().filter(|rung| **rung == said.rung).count() as u32;
+        self.offers_made.push(said.rung);
+        if before + 1 >= TRIES_MAX {
+            // It is not offered again behind this.
+            self.tried.push(said.rung);
+        }
+        self.offered = Some(Offered {
+            rung: said.rung,
+            cause: cause.clone(),
+            asked: said.text.clone(),
+            needs_number: false,
+            tries: before,
+        });
+    }
+
+    /// The caller spoke (or pressed keys) while an offer stood. True when that was an answer to it;
+    /// anything else lets the offer lapse and is a turn like any other.
+    pub(super) fn answers_offer(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        born: Timestamp,
+        said: &str,
+    ) -> bool {
+        let Some(offered) = self.offered.take() else { return false };
+        let language = self.profile.language.clone();
+        let number = match offered.rung {
+            Rung::Callback => number::in_words(said, &language),
+            Rung::Handoff | Rung::Wait | Rung::Retry | Rung::Goodbye => None,
+        };
+        let wants = offered.rung == Rung::Callback && wants_callback(said, &language);
+        match (number, reply(said, &language)) {
+            (Some(number), _) => {
+                let turn = self.reply_turn(now, admit, born);
+                self.arrange(now, admit, turn, offered, number, said);
+            }
+            (None, Reply::Yes) => self.agreed_to(now, admit, born, offered, said),
+            (None, _) if wants => self.agreed_to(now, admit, born, offered, said),
+            (None, Reply::No) => {
+                let turn = self.reply_turn(now, admit, born);
+                self.rung_failed(now, admit, turn, &offered.cause, offered.rung, "declined");
+            }
+            (None, Reply::Other) if offered.needs_number => {
+                let turn = self.reply_turn(now, admit, born);
+                self.ask_number(now, admit, turn, offered);
+            }
+            (None, Reply::Other) => {
+                self.tell_rung(offered.rung, "unanswered");
+                return false;
+            }
+        }
+        true
+    }
+
+    fn agreed_to(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        born: Timestamp,
+        offered: Offered,
+        said: &str,
+    ) {
+        let turn = self.reply_turn(now, admit, born);
+        let number = match offered.rung {
+            Rung::Handoff => Some(String::new()),
+            _ => self.identity.number.clone().filter(|_| !offered.needs_number),
+        };
+        match number {
+            Some(number) => self.arrange(now, admit, turn, offered, number, said),
+            None => self.ask_number(now, admit, turn, offered),
+        }
+    }
+
+    /// The caller's answer is a turn of its own; what is said next is its reply.
+    fn reply_turn(&mut self, now: Timestamp, admit: &mut dyn Admit, born: Timestamp) -> Turn {
+        let id = self.commit_turn(now, admit);
+        Turn { id, born, audible_by: Some(born + self.quiet_max()), heard: false }
+    }
+
+    fn ask_number(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        turn: Turn,
+        mut offered: Offered,
+    ) {
+        offered.tries += 1;
+        let said = self.say_of(&offered.cause, offered.rung, Fact::NeedsNumber);
+        match said {
+            Some(said) if offered.tries <= TRIES_MAX => {
+                self.tell_rung(offered.rung, "number_asked");
+                offered.needs_number = true;
+                let cause = offered.cause.clone();
+                self.speak(now, &cause, said, None, Some(turn), Afterwards::Listen);
+                self.offered = Some(offered);
+            }
+            _ => self.rung_failed(now, admit, turn, &offered.cause, offered.rung, "no_number"),
+        }
+    }
+
+    /// The caller agreed: asks the rung's gate, and what stands behind it.
+    fn arrange(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        turn: Turn,
+        offered: Offered,
+        destination: String,
+        said: &str,
+    ) {
+        let Offered { rung, cause, asked, .. } = offered;
+        let (said, about) = (said.to_owned(), cause.code());
+        let language = self.profile.language.clone();
+        let wish = Wish { rung, destination, asked, said, about, language };
+        let by = match rung {
+            Rung::Handoff => now + HANDOFF_MAX,
+            _ => now + self.quiet_max(),
+        };
+        let unit = match self.offer(now, admit, stage_of(rung), now, None) {
+            Verdict::Admitted(lease) => Unit::Running(self.start_arranging(lease, &wish)),
+            Verdict::Queued(ticket) => Unit::Waiting(ticket),
+            Verdict::Refused(refusal) => {
+                let cause = Cause::refused(refusal);
+                return self.rung_failed(now, admit, turn, &cause, rung, "refused");
+            }
+        };
+        let arranging = Box::new(Arranging { rung, turn, wish, unit, by });
+        match self.say_of(&cause, rung, Fact::Asked) {
+            // A human takes their time: the caller is told what is being done meanwhile.
+            Some(said) if rung == Rung::Handoff => {
+                let then = Afterwards::Arrange(arranging);
+                self.speak(now, &cause, said, None, Some(turn), then);
+            }
+            _ => self.floor = Floor::Arranging(arranging),
+        }
+    }
+
+    fn start_arranging(&mut self, lease: Lease, wish: &Wish) -> RunId {
+        let run = self.owe(lease.stage, Some(lease), None);
+        self.act(Action::Arrange { run, wish: Box::new(wish.clone()) });
+        run
+    }
+
+    /// What is being arranged, whether a prompt is still heard or not.
+    fn arranging(&mut self) -> Option<&mut Arranging> {
+        match &mut self.floor {
+            Floor::Arranging(arranging) => Some(arranging),
+            Floor::FallingBack(prompt) => match &mut prompt.then {
+                Afterwards::Arrange(arranging) => Some(arranging),
+                Afterwards::Listen | Afterwards::Wait(_) | Afterwards::HangUp(_) => None,
+            },
+            Floor::Ringing
+            | Floor::Listening { .. }
+            | Floor::Thinking(_)
+            | Floor::Speaking(_)
+            | Floor::PlayingOut(_)
+            | Floor::Ended { .. } => None,
+        }
+    }
+
+    pub(super) fn is_arranging(&mut self) -> bool {
+        self.arranging().is_some()
+    }
+
+    /// The caller does not want to wait for a human any more. True when that was what they said.
+    pub(super) fn unwanted(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        born: Timestamp,
+        said: &str,
+    ) -> bool {
+        let waits = self.arranging().is_some_and(|arranging| arranging.rung == Rung::Handoff);
+        if !waits || reply(said, &self.profile.language) != Reply::No {
+            return false;
+        }
+        let Some(Arranging { rung, unit, .. }) = self.take_arranging(now) else { return false };
+        match unit {
+            Unit::Waiting(ticket) => admit.withdraw(now, ticket, Cancelled::Client),
+            Unit::Running(run) => self.cancel_run(now, admit, run, Cancelled::Client),
+        }
+        let turn = self.reply_turn(now, admit, born);
+        let cause = Cause::NotReached(NotReached::Declined);
+        self.rung_failed(now, admit, turn, &cause, rung, "caller_declined");
+        true
+    }
+
+    pub(super) fn grant_rung(&mut self, lease: Lease) -> Option<Lease> {
+        let offer = lease.offer;
+        let waiting = self.arranging().filter(|arranging| arranging.unit.awaits(offer));
+        let Some(wish) = waiting.map(|arranging| arranging.wish.clone()) else {
+            return Some(lease);
+        };
+        self.note(lease.stage, "admitted", "", None);
+        let run = self.start_arranging(lease, &wish);
+        if let Some(arranging) = self.arranging() {
+            arranging.unit = Unit::Running(run);
+        }
+        None
+    }
+
+    pub(super) fn rung_wait_ended(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        offer: OfferId,
+    ) {
+        if self.arranging().is_some_and(|arranging| arranging.unit.awaits(offer))
+            && let Some(Arranging { rung, turn, .. }) = self.take_arranging(now)
+        {
+            let cause = Cause::expired(stage_of(rung));
+            self.rung_failed(now, admit, turn, &cause, rung, "expired");
+        }
+    }
+
+    /// Ends the state; what a prompt has said so far was heard.
+    fn take_arranging(&mut self, now: Timestamp) -> Option<Arranging> {
+        self.settle_heard(now);
+        let floor = std::mem::replace(&mut self.floor, Floor::Listening { resumes: None });
+        let prompt = match floor {
+            Floor::Arranging(arranging) => return Some(*arranging),
+            Floor::FallingBack(prompt) => *prompt,
+            other => {
+                self.floor = other;
+                return None;
+            }
+        };
+        match prompt.then {
+            Afterwards::Arrange(arranging) => {
+                if prompt.opened {
+                    self.history.finish_spoken(&prompt.item, prompt.playout.all_sent());
+                    self.tell_heard(&prompt.item);
+                }
+                Some(*arranging)
+            }
+            then => {
+                self.floor = Floor::FallingBack(Box::new(Consolation { then, ..prompt }));
+                None
+            }
+        }
+    }
+
+    /// What was to be arranged is, or is not.
+    pub(super) fn on_arranged(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        run: RunId,
+        what: Arranged,
+    ) {
+        if let Arranged::Callback(receipt) = &what
+            && let Some(lease) = self.owed.get_mut(&run).and_then(|owed| owed.lease.take())
+        {
+            // The promise outlives the call: its unit comes back when it is kept.
+            admit.keep(now, lease, receipt.id());
+        }
+        if !self.arranging().is_some_and(|arranging| arranging.unit.is_run(run)) {
+            // The caller was told that nothing is known, or has left: whoever keeps the promise is
+            // told that it was not wanted any more.
+            return self.late(run, "rung");
+        }
+        let Some(arranging) = self.take_arranging(now) else { return };
+        let (rung, turn) = (arranging.rung, arranging.turn);
+        match what {
+            Arranged::Callback(receipt) => {
+                let leaving = Leaving { why: HangUp::Goodbye, by: now + GOODBYE_MAX };
+                let then = Afterwards::HangUp(leaving);
+                self.established(now, admit, turn, rung, Fact::Committed(&receipt), then);
+            }
+            Arranged::Acknowledged(ack) => {
+                let by = now + CONNECT_MAX;
+                let then = Afterwards::Arrange(Box::new(Arranging { by, ..arranging }));
+                self.established(now, admit, turn, rung, Fact::Acknowledged(&ack), then);
+            }
+            Arranged::Connected => self.end(now, admit, HangUp::HandedOver),
+            Arranged::NotReached(how) => {
+                let cause = Cause::NotReached(how);
+                self.rung_failed(now, admit, turn, &cause, rung, how.label());
+            }
+            Arranged::Refused(code) => {
+                let fault = Fault::Rejected { status: 409, retry_after_ms: None };
+                let cause = Cause::fault(stage_of(rung), &fault);
+                self.rung_failed(now, admit, turn, &cause, rung, code);
+            }
+            Arranged::Unknown => self.rung_unknown(now, admit, turn, rung),
+        }
+    }
+
+    /// It is established: what promises it is said, with its proof at hand.
+    fn established(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        turn: Turn,
+        rung: Rung,
+        fact: Fact<'_>,
+        then: Afterwards,
+    ) {
+        if matches!(then, Afterwards::HangUp(_)) {
+            self.stop_listening(now, admit, Cancelled::HangUp);
+        }
+        let cause = Cause::refused_rung(stage_of(rung));
+        self.tell_rung(rung, "established");
+        match self.say_of(&cause, rung, fact) {
+            Some(said) => self.speak(now, &cause, said, None, Some(turn), then),
+            // A ladder that was built has words for what it establishes: held by its tests.
+            None => self.end(now, admit, HangUp::Goodbye),
+        }
+    }
+
+    /// This rung was not established: the caller is told, and the next one is tried.
+    fn rung_failed(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        turn: Turn,
+        cause: &Cause,
+        rung: Rung,
+        outcome: &'static str,
+    ) {
+        self.tell_rung(rung, outcome);
+        if !self.tried.contains(&rung) {
+            self.tried.push(rung);
+        }
+        self.console(now, admit, cause, None, Some(turn), Afterwards::Listen);
+    }
+
+    fn rung_unknown(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        turn: Turn,
+        rung: Rung,
+    ) {
+        self.tell_rung(rung, "unknown");
+        self.tried.push(rung);
+        let cause = Cause::fault(stage_of(rung), &Fault::Slow { deadline: "arranging" });
+        match self.say_of(&cause, Rung::Retry, Fact::Unknown) {
+            Some(said) => {
+                self.speak(now, &cause, said, None, Some(turn), Afterwards::Listen);
+            }
+            None => self.console(now, admit, &cause, None, Some(turn), Afterwards::Listen),
+        }
+    }
+
+    /// Nobody has said in time whether it is arranged.
+    pub(super) fn on_arranging_due(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        let Some(Arranging { rung, turn, unit, .. }) = self.take_arranging(now) else { return };
+        match (unit, rung) {
+            (Unit::Waiting(ticket), _) => {
+                admit.withdraw(now, ticket, Cancelled::Superseded);
+                let cause = Cause::expired(stage_of(rung));
+                self.rung_failed(now, admit, turn, &cause, rung, "expired");
+            }
+            (Unit::Running(run), Rung::Handoff) => {
+                self.cancel_run(now, admit, run, Cancelled::Superseded);
+                let cause = Cause::NotReached(NotReached::Timeout);
+                self.rung_failed(now, admit, turn, &cause, rung, "timeout");
+            }
+            (Unit::Running(run), _) => {
+                self.cancel_run(now, admit, run, Cancelled::Superseded);
+                self.rung_unknown(now, admit, turn, rung);
+            }
+        }
+    }
+
+    /// Its run is over; without an answer before that nothing is known.
+    pub(super) fn rung_over(&mut self, now: Timestamp, admit: &mut dyn Admit, run: RunId) -> bool {
+        if !self.arranging().is_some_and(|arranging| arranging.unit.is_run(run)) {
+            return false;
+        }
+        self.on_arranged(now, admit, run, Arranged::Unknown);
+        true
+    }
+
+    /// The call ends: what waited for a unit waits no more. What runs is cancelled with the rest.
+    pub(super) fn drop_arranging(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        self.offered = None;
+        let Some(Arranging { rung, unit, .. }) = self.take_arranging(now) else { return };
+        match (unit, rung) {
+            (Unit::Waiting(ticket), _) => admit.withdraw(now, ticket, Cancelled::HangUp),
+            // A human who is being asked would be asked for nobody.
+            (Unit::Running(run), Rung::Handoff) => {
+                self.cancel_run(now, admit, run, Cancelled::HangUp);
+            }
+            // A commit that is under way is what the caller wanted: it stays.
+            (Unit::Running(_), _) => {}
+        }
+    }
+
+    fn say_of(&self, cause: &Cause, rung: Rung, fact: Fact<'_>) -> Option<Said> {
+        self.profile.fallback.say(cause, rung, fact, &self.profile.language)
+    }
+
+    /// A rung of the ladder was tried: here is what came of it.
+    pub(super) fn tell_rung(&mut self, rung: Rung, outcome: &'static str) {
+        let (rung, prompt) = (rung.label(), String::new());
+        self.tell(ToCaller::Fallback { rung, outcome, prompt });
+    }
+}
