@@ -12,6 +12,7 @@ use super::live::{self, Live};
 use super::report::{self, Shown};
 use crate::config::Script as FallbackScript;
 use crate::sim::script::Script;
+use crate::sim::tracks::Staging;
 use crate::sim::world::{self, Outcome};
 
 /// What `fixture run` is given.
@@ -165,8 +166,10 @@ pub fn run_file(path: &Path, bless: bool) -> Result<Ran, String> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("{name}: {e}"))?;
     let script = Script::parse(&name, &text).map_err(|e| e.to_string())?;
     let fallback = FallbackScript::read(None).map_err(|e| e.to_string())?;
-    let mut outcome =
-        world::run(&script, Arc::new(fallback)).map_err(|e| format!("{name}: {e}"))?;
+    let (bank, notes) = live::voice::for_virtual_time(&script, path)?;
+    let staging = Staging { bank: Some(&bank), ..Staging::default() };
+    let mut outcome = world::stage(&script, Arc::new(fallback), staging)
+        .map_err(|e| format!("{name}: {e}"))?;
     let golden = path.with_extension("trace");
     if bless {
         std::fs::write(&golden, &outcome.trace)
@@ -176,7 +179,7 @@ pub fn run_file(path: &Path, bless: bool) -> Result<Ran, String> {
         outcome.problems.extend(first_difference(&wanted, &outcome.trace));
     }
     let (path, about) = (path.to_owned(), script.about);
-    Ok(Ran { path, about, outcome, notes: Vec::new(), setting: None })
+    Ok(Ran { path, about, outcome, notes, setting: None })
 }
 
 fn first_difference(wanted: &str, got: &str) -> Option<String> {

@@ -15,12 +15,13 @@ use super::gates::{OwnerGates, WAITS_MAX};
 use super::record::{Record, Standing};
 use super::runs::Ahead;
 use super::service::Service;
-use super::sound::{Keep, Sound, Windows, position};
+use super::sound::{Keep, Sound, position};
 use crate::admission::Wake;
 use crate::audio::{CALLER_RATE_HZ, samples_to_duration};
 use crate::call::{Action, Call, Event, Identity, Profile, trace};
 use crate::id::RunId;
 use crate::leg::{FromCaller, HangUp, Settings, ToCaller, TurnDetection};
+use crate::provider::ear::windows::Windows;
 use crate::time::{Timestamp, ms};
 use crate::transport::Leg;
 

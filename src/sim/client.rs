@@ -16,7 +16,7 @@ impl World {
     pub(super) fn of_client(&mut self, what: What) -> Option<Event> {
         let tag = None;
         let said = match what {
-            What::Says { .. } | What::Noise(_) => return None,
+            What::Says { .. } | What::Noise { .. } | What::Plays { .. } => return None,
             What::Drains => return Some(Event::Drain),
             What::Commits => {
                 let at = Duration::from_micros(self.now.as_micros());

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::client;
 use super::expect::{self, HeardCheck};
 use super::facts::Fact;
 use super::gates::SimGates;
 use super::script::{Deed, Script, WORDS_PER_S, What, When};
+use super::sound::ends::Ends;
 use super::tracks::{Staging, Tracks};
 use super::watch::Watch;
 use super::workers::{Came, Workers};
+use super::{caller, client, names};
 use crate::admission::{Admit, Lease, OwnerId, Release, Wake};
 use crate::audio::duration_to_samples;
 use crate::call::{Action, Call, Cause, Choose, Event, Identity, trace};
@@ -58,9 +59,9 @@ pub fn run(script: &Script, fallback: Arc<dyn Choose>) -> Result<Outcome, BuildE
 pub fn stage(
     script: &Script,
     fallback: Arc<dyn Choose>,
-    _staging: Staging,
+    staging: Staging<'_>,
 ) -> Result<Outcome, BuildError> {
-    let mut world = World::new(script, fallback)?;
+    let mut world = World::new(script, fallback, staging)?;
     world.live(script);
     Ok(world.finish(script))
 }
@@ -79,8 +80,11 @@ pub(super) struct World {
     pub(super) hold_times: BTreeMap<(Timestamp, usize, bool), ()>,
     /// What the caller has said or is saying: from, to, words.
     pub(super) said: Vec<(Timestamp, Timestamp, String)>,
+    /// Until when a scripted detector hears speech.
     pub(super) speaks_until: Timestamp,
     pub(super) next_tick: Timestamp,
+    /// The sound of both sides.
+    pub(super) ends: Ends,
     pub(super) stages: BTreeMap<RunId, Stage>,
     pub(super) lines: Vec<String>,
     pub(super) facts: Vec<Fact>,
@@ -105,7 +109,13 @@ pub(super) struct World {
 }
 
 impl World {
-    fn new(script: &Script, fallback: Arc<dyn Choose>) -> Result<World, BuildError> {
+    fn new(
+        script: &Script,
+        fallback: Arc<dyn Choose>,
+        staging: Staging<'_>,
+    ) -> Result<World, BuildError> {
+        let mut problems = Vec::new();
+        let ends = Ends::new(script, staging, &mut problems)?;
         let config = &script.config;
         let workers = Workers::new(config)?;
         let agent = config.default_agent();
@@ -152,10 +162,11 @@ impl World {
             said: Vec::new(),
             speaks_until: Timestamp::ZERO,
             next_tick: Timestamp::ZERO,
+            ends,
             stages: BTreeMap::new(),
             lines: Vec::new(),
             facts: Vec::new(),
-            problems: Vec::new(),
+            problems,
             heard: Vec::new(),
             asked: Vec::new(),
             muted: false,
@@ -212,17 +223,17 @@ impl World {
 
     /// The next instant at which anything is due.
     fn next_instant(&self) -> Option<Timestamp> {
-        let deeds = self.due.keys().next().map(|(at, _)| *at);
-        let holds = self.hold_times.keys().next().map(|(at, _, _)| *at);
-        let tick = self.ticks().then_some(self.next_tick);
-        let timer = self.call.poll_timeout(self.now).map(|(due, _)| due);
-        let all = [deeds, holds, tick, timer, self.workers.next_at(), self.gates.next_deadline()];
-        all.into_iter().flatten().min()
+        let due = self.next_due();
+        due.into_iter().chain(self.next_heard(due)).min()
     }
 
-    /// The caller speaks, or somebody listens for whether they go on.
-    fn ticks(&self) -> bool {
-        self.speaks_until > self.next_tick || (self.call.is_hearing() && !self.muted)
+    /// The same, but for the caller's sound.
+    fn next_due(&self) -> Option<Timestamp> {
+        let deeds = self.due.keys().next().map(|(at, _)| *at);
+        let holds = self.hold_times.keys().next().map(|(at, _, _)| *at);
+        let timer = self.call.poll_timeout(self.now).map(|(due, _)| due);
+        let all = [deeds, holds, timer, self.workers.next_at(), self.gates.next_deadline()];
+        all.into_iter().flatten().min()
     }
 
     fn happen(&mut self, script: &Script) {
@@ -244,17 +255,15 @@ impl World {
                 self.take(came);
             }
         }
-        while let Some((&(at, _), _)) = self.due.first_key_value() {
+        while let Some((&(at, deed), _)) = self.due.first_key_value() {
             if at > self.now {
                 break;
             }
             if let Some((_, what)) = self.due.pop_first() {
-                self.act(what);
+                self.act(deed, what);
             }
         }
-        if self.ticks() && self.next_tick <= self.now {
-            self.tick();
-        }
+        self.listen();
         self.step(Event::Timeout);
     }
 
@@ -268,47 +277,6 @@ impl World {
                 self.deliver();
             }
         }
-    }
-
-    fn tick(&mut self) {
-        self.next_tick = self.now + TICK;
-        let speaks = self.now < self.speaks_until;
-        if speaks {
-            self.workers.hear_for(TICK);
-        }
-        let probability = if speaks { 0.95 } else { 0.05 };
-        let at = Duration::from_micros(self.now.as_micros()) + TICK;
-        self.step(Event::Speech { probability, span: TICK, at });
-    }
-
-    // === the caller and the others ===
-
-    fn act(&mut self, what: What) {
-        match &what {
-            What::Says { words, .. } => self.line(&format!("<- caller says \"{words}\"")),
-            What::Noise(span) => self.line(&format!("<- noise of {} ms", span.as_millis())),
-            _ => {}
-        }
-        self.fact(Fact::of_caller(self.now, what.name()));
-        match what {
-            What::Says { words, span, mutes } => self.speak(words, span, mutes),
-            What::Noise(span) => self.speak(String::new(), span, false),
-            other => {
-                if let Some(event) = self.of_client(other) {
-                    self.step(event);
-                }
-            }
-        }
-    }
-
-    fn speak(&mut self, words: String, span: Duration, mutes: bool) {
-        let until = self.now + span;
-        self.said.push((self.now, until, words));
-        if !self.ticks() {
-            self.next_tick = self.now;
-        }
-        self.muted = mutes;
-        self.speaks_until = self.speaks_until.max(until);
     }
 
     // === the machine ===
@@ -357,11 +325,16 @@ impl World {
         if let Some(line) = trace::action(&action) {
             self.line(&line);
         }
-        if let Action::Tell(ToCaller::Audio { item, .. }) = &action
-            && self.sounding.as_ref() != Some(item)
-        {
-            self.sounding = Some(item.clone());
-            self.fact(Fact::first_audio(self.now));
+        match &action {
+            Action::Tell(ToCaller::Audio { item, pcm, .. }) => {
+                self.ends.play(self.now, pcm);
+                if self.sounding.as_ref() != Some(item) {
+                    self.sounding = Some(item.clone());
+                    self.fact(Fact::first_audio(self.now));
+                }
+            }
+            Action::Tell(ToCaller::ClearFarEnd { .. }) => self.ends.clear(self.now),
+            _ => {}
         }
         let fact = Fact::of_action(self.now, &action, |run| self.stages.get(&run).copied());
         if let Some(fact) = fact {
@@ -379,15 +352,15 @@ impl World {
         if let Action::Prompt { run, .. } = &action {
             return self.play_prompt(*run);
         }
-        let said = &self.said;
-        let now = self.now;
-        self.workers.start(now, &action, unit, |from| words_since(said, now, from));
+        let (now, ends, said) = (self.now, &self.ends, &self.said);
+        let utterance = |from| caller::since(said, now, ends.moment(from));
+        self.workers.start(now, &action, unit, utterance);
     }
 
     /// A prompt's sound is here at once, as long as its words would take.
     fn play_prompt(&mut self, run: RunId) {
-        let length = ms(1_000 * 40 / PROMPT_CHARS_PER_S);
-        let samples = vec![0; duration_to_samples(length, RATE_HZ)];
+        let length = duration_to_samples(ms(1_000 * 40 / PROMPT_CHARS_PER_S), RATE_HZ);
+        let samples = self.ends.prompt(RATE_HZ, length);
         self.prompts.push_back(Event::Sounded { run, phrase: 0, samples });
         self.prompts.push_back(Event::PhraseSounded { run, phrase: 0, words: Vec::new() });
         let proof = Ok(Evidence::Completed);
@@ -401,6 +374,7 @@ impl World {
     }
 
     pub(super) fn fact(&mut self, fact: Fact) {
+        debug_assert!(names::known(&fact.to_string()).is_ok(), "{fact} has no name");
         let awaited = std::mem::take(&mut self.awaited);
         self.facts.push(fact);
         for (at, deed) in awaited {
@@ -413,6 +387,13 @@ impl World {
         }
     }
 
+    /// Nothing happens until then but that the microphone is open.
+    fn is_quiet(&self, until: Timestamp) -> bool {
+        let due = self.next_due();
+        due.is_none_or(|due| due > until)
+            && (self.next_heard(None).is_none_or(|next| next > until))
+    }
+
     fn finish(mut self, script: &Script) -> Outcome {
         for (at, deed) in self.awaited.iter().filter(|(_, deed)| !deed.maybe) {
             if let When::After { fact, nth, .. } = &deed.when {
@@ -423,7 +404,7 @@ impl World {
         }
         self.awaited.clear();
         let soon = self.now + TEARDOWN;
-        if self.next_instant().is_none_or(|next| next > soon) {
+        if self.is_quiet(soon) {
             self.watch.rest(&self.call, &mut self.problems);
         }
         if self.call.has_ended().is_none() {
@@ -450,7 +431,8 @@ impl World {
         self.problems.extend(expect::check(&script.expect, &self.facts, &self.heard, &self.asked));
         let mut trace = self.lines.join("\n");
         trace.push('\n');
-        Outcome { trace, facts: self.facts, problems: self.problems, tracks: None }
+        let tracks = self.ends.tracks(self.now);
+        Outcome { trace, facts: self.facts, problems: self.problems, tracks }
     }
 }
 
@@ -470,14 +452,6 @@ fn started(action: &Action) -> Option<RunId> {
         | Action::Cancel { .. }
         | Action::ForgetSound => None,
     }
-}
-
-/// What the caller says in an utterance that began at this position of their sound.
-fn words_since(said: &[(Timestamp, Timestamp, String)], now: Timestamp, from: Duration) -> String {
-    let from = Timestamp::from_micros(from.as_micros() as u64);
-    let within = said.iter().filter(|(start, until, _)| *until > from && *start <= now);
-    let words: Vec<&str> = within.map(|(_, _, words)| words.as_str()).collect();
-    words.join(" ").trim().to_owned()
 }
 
 fn words_per_s(script: &Script) -> f64 {

@@ -8,6 +8,7 @@ use crate::provider::Entry;
 pub mod earshot;
 pub mod silero;
 pub mod smart_turn;
+pub mod windows;
 
 /// Every speech detector there is.
 pub static DETECTORS: &[Entry<dyn Detector>] = &[silero::ENTRY, earshot::ENTRY];
