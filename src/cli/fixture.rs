@@ -168,8 +168,8 @@ pub fn run_file(path: &Path, bless: bool) -> Result<Ran, String> {
     let fallback = FallbackScript::read(None).map_err(|e| e.to_string())?;
     let (bank, notes) = live::voice::for_virtual_time(&script, path)?;
     let staging = Staging { bank: Some(&bank), ..Staging::default() };
-    let mut outcome = world::stage(&script, Arc::new(fallback), staging)
-        .map_err(|e| format!("{name}: {e}"))?;
+    let mut outcome =
+        world::stage(&script, Arc::new(fallback), staging).map_err(|e| format!("{name}: {e}"))?;
     let golden = path.with_extension("trace");
     if bless {
         std::fs::write(&golden, &outcome.trace)

@@ -1,5 +1,5 @@
-//! Reading a fixture: every wrong key or value is answered with the file, the line, the key and what
-//! would be right.
+//! Reading a fixture: every wrong key or value is answered with the file, the line, the key and
+//! what would be right.
 
 mod deeds;
 mod expects;

@@ -68,6 +68,8 @@ pub fn stage(
 
 pub(super) struct World {
     pub(super) now: Timestamp,
+    /// When the script ends, whatever is left of it.
+    end: Timestamp,
     pub(super) call: Call,
     pub(super) gates: SimGates,
     pub(super) workers: Workers,
@@ -125,21 +127,7 @@ impl World {
             partials: true,
             tool_names: config.tools.keys().cloned().collect(),
         };
-        let mut settings = Settings {
-            instructions: agent.instructions.fill(|_| None),
-            tools: specs(script, &workers),
-            tool_choice: ToolChoice::Auto,
-            max_tokens: None,
-            modality: Modality::Audio,
-            voice: None,
-            speed: 1.0,
-            out_rate_hz: RATE_HZ,
-            turn_detection: config.turn_detection(agent, &abilities),
-            transcribe: true,
-            transcription_only: false,
-            extra_events: true,
-        };
-        client::apply(&mut settings, &script.session);
+        let settings = settings(script, &workers, &abilities);
         let identity = Identity {
             call: CallId(1),
             tenant: TenantId(0),
@@ -151,6 +139,7 @@ impl World {
         let wait = profile.fallback.choose(&waits, &profile.language, 0).text;
         let mut world = World {
             now: Timestamp::ZERO,
+            end: Timestamp::ZERO + script.ends_by,
             call: Call::new(Timestamp::ZERO, identity, profile.clone(), settings),
             gates: SimGates::new(config.gates()),
             workers,
@@ -204,10 +193,9 @@ impl World {
     // === time ===
 
     fn live(&mut self, script: &Script) {
-        let end = Timestamp::ZERO + script.ends_by;
         self.step(Event::Connected);
         let mut steps = 0;
-        while let Some(next) = self.next_instant().filter(|next| *next <= end) {
+        while let Some(next) = self.next_instant().filter(|next| *next <= self.end) {
             steps = if next > self.now { 0 } else { steps + 1 };
             if steps > STEPS_MAX {
                 self.problems.push(format!("time stands still at {} ms", self.now.as_millis()));
@@ -224,7 +212,8 @@ impl World {
     /// The next instant at which anything is due.
     fn next_instant(&self) -> Option<Timestamp> {
         let due = self.next_due();
-        due.into_iter().chain(self.next_heard(due)).min()
+        let will_be = due.filter(|due| *due <= self.end);
+        due.into_iter().chain(self.next_heard(will_be)).min()
     }
 
     /// The same, but for the caller's sound.
@@ -232,8 +221,9 @@ impl World {
         let deeds = self.due.keys().next().map(|(at, _)| *at);
         let holds = self.hold_times.keys().next().map(|(at, _, _)| *at);
         let timer = self.call.poll_timeout(self.now).map(|(due, _)| due);
-        let all = [deeds, holds, timer, self.workers.next_at(), self.gates.next_deadline()];
-        all.into_iter().flatten().min()
+        let rings = self.ends.rings_until(self.now);
+        let others = [self.workers.next_at(), self.gates.next_deadline()];
+        [deeds, holds, timer, rings].into_iter().chain(others).flatten().min()
     }
 
     fn happen(&mut self, script: &Script) {
@@ -390,8 +380,8 @@ impl World {
     /// Nothing happens until then but that the microphone is open.
     fn is_quiet(&self, until: Timestamp) -> bool {
         let due = self.next_due();
-        due.is_none_or(|due| due > until)
-            && (self.next_heard(None).is_none_or(|next| next > until))
+        let heard = self.next_heard(None);
+        due.into_iter().chain(heard).all(|next| next > until)
     }
 
     fn finish(mut self, script: &Script) -> Outcome {
@@ -459,6 +449,27 @@ fn words_per_s(script: &Script) -> f64 {
     let given =
         table.get("words_per_s").and_then(|v| v.as_float().or(v.as_integer().map(|i| i as f64)));
     given.unwrap_or(WORDS_PER_S)
+}
+
+/// The session's settings at its start.
+fn settings(script: &Script, workers: &Workers, abilities: &Abilities) -> Settings {
+    let agent = script.config.default_agent();
+    let mut settings = Settings {
+        instructions: agent.instructions.fill(|_| None),
+        tools: specs(script, workers),
+        tool_choice: ToolChoice::Auto,
+        max_tokens: None,
+        modality: Modality::Audio,
+        voice: None,
+        speed: 1.0,
+        out_rate_hz: RATE_HZ,
+        turn_detection: script.config.turn_detection(agent, abilities),
+        transcribe: true,
+        transcription_only: false,
+        extra_events: true,
+    };
+    client::apply(&mut settings, &script.session);
+    settings
 }
 
 /// The scripted tools, offered to the model.

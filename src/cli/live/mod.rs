@@ -38,8 +38,7 @@ use crate::sim::world::Outcome;
 use crate::time::Timestamp;
 
 /// Tables of a fixture that a running server of somebody else cannot be given.
-const NOT_CONFIGURATION: [&str; 6] =
-    ["about", "caller", "expect", "ends_by", "session", "sound"];
+const NOT_CONFIGURATION: [&str; 6] = ["about", "caller", "expect", "ends_by", "session", "sound"];
 
 /// Where live fixtures run.
 pub(super) struct Live {
@@ -114,7 +113,10 @@ impl Live {
         let target = Target::new(&own.url(), None, None)?;
         let line = dial(&target).await?;
         let (mut outcome, mut notes) = play(script, Some(&mut own), &bank, line).await;
-        notes.splice(..0, script.scene.agent.as_ref().map(|_| "not applied: sound.agent".to_owned()));
+        notes.splice(
+            ..0,
+            script.scene.agent.as_ref().map(|_| "not applied: sound.agent".to_owned()),
+        );
         notes.splice(..0, told);
         own.stop().await;
         outcome.trace = ended(outcome.trace);

@@ -64,9 +64,8 @@ impl Own {
         if hears_script {
             config.asr.table.insert("text".to_owned(), placeholder().into());
         }
-        let scripted = |(name, tool): (&String, &Chosen)| {
-            (tool.provider == "scripted").then(|| name.clone())
-        };
+        let scripted =
+            |(name, tool): (&String, &Chosen)| (tool.provider == "scripted").then(|| name.clone());
         let tools: Vec<String> = config.tools.iter().filter_map(scripted).collect();
         config.agents.values_mut().for_each(|agent| agent.tools.clone_from(&tools));
         if let Listener::Detector(name) = script.scene.listener

@@ -158,7 +158,8 @@ mod tests {
 
     #[test]
     fn a_muted_microphone_sends_until_the_words_are_said() {
-        let script = script("[[caller]]\nat = \"0s\"\nsays = \"hi\"\nmutes = true\nfor = \"50ms\"\n");
+        let script =
+            script("[[caller]]\nat = \"0s\"\nsays = \"hi\"\nmutes = true\nfor = \"50ms\"\n");
         let mut bank = Bank::default();
         bank.add_words("hi", vec![1, 2, 3]);
         let mut room = Room::new(&script, &bank, true, &mut Vec::new());

@@ -219,7 +219,9 @@ impl<'a> Talk<'a> {
             Err(problem) => return self.problems.push(problem),
         };
         let words = match what {
-            What::Says { words, .. } | What::Plays { source: Source::Wav { words, .. }, .. } => words,
+            What::Says { words, .. } | What::Plays { source: Source::Wav { words, .. }, .. } => {
+                words
+            }
             _ => return,
         };
         if let Some(own) = &self.own {

@@ -174,7 +174,12 @@ impl Reading<'_> {
             (Loudness::AsItIs, level) => {
                 let (least, most) = LEVEL_DBFS;
                 let level = level.unwrap_or(MADE_DBFS);
-                Ok(Loudness::Level(self.within(&format!("{key}.level_dbfs"), level, least, most)?))
+                Ok(Loudness::Level(self.within(
+                    &format!("{key}.level_dbfs"),
+                    level,
+                    least,
+                    most,
+                )?))
             }
             (beside, None) => Ok(beside),
             (_, Some(_)) => {

@@ -14,8 +14,8 @@ const FULL: f64 = 32_768.0;
 const BLOCKS_PER_S: usize = 50;
 /// A block with less than this part of the loudest one's power is a pause.
 const PAUSE: f64 = 1e-3;
-/// Random numbers that a sample of pink noise is the sum of.
-const PINK_ROWS: usize = 14;
+/// Random numbers that a sample of pink noise is the sum of: it is pink from about 30 Hz on.
+const PINK_ROWS: usize = 9;
 
 /// A steady tone at full scale.
 pub fn tone(rate_hz: u32, hz: f64, length: usize) -> Vec<i16> {
@@ -57,8 +57,7 @@ pub fn voice(rate_hz: u32, length: usize) -> Vec<i16> {
         0.25, 0.2, 0.1, 0.1,
     ];
     let rate = f64::from(rate_hz);
-    let (mut swell, mut waver) =
-        (Wave::new(SYLLABLES_PER_S / rate), Wave::new(WAVER_HZ / rate));
+    let (mut swell, mut waver) = (Wave::new(SYLLABLES_PER_S / rate), Wave::new(WAVER_HZ / rate));
     let mut phase = 0.0;
     let samples = (0..length).map(|_| {
         let step = PITCH_HZ / rate * (1.0 + 0.06 * waver.next());

@@ -15,9 +15,9 @@ use crate::audio::{
     CALLER_FRAME_SAMPLES, CALLER_RATE_HZ, FRAME, Pcm, duration_to_samples, samples_to_duration,
 };
 use crate::provider::BuildError;
+use crate::provider::ear::SharedDetector;
 use crate::provider::ear::earshot::Earshot;
 use crate::provider::ear::windows::Windows;
-use crate::provider::ear::SharedDetector;
 use crate::time::Timestamp;
 
 /// Both ends.
@@ -28,6 +28,8 @@ pub(in crate::sim) struct Ends {
     sounds: Vec<Option<Vec<i16>>>,
     /// Somebody wants to know how it sounds.
     keeps: bool,
+    /// Until when a sound lasts that is no voice's.
+    rings_until: Timestamp,
     /// Frames that were captured.
     captured: u64,
     /// The microphone is off from this sample on.
@@ -80,9 +82,8 @@ impl Ends {
         };
         let keeps = staging.record || *listener != Listener::Scripted;
         // A recording's length has to be known, whoever hears it.
-        let is_needed = |what: &What| {
-            keeps || matches!(what, What::Plays { source: Source::Wav { .. }, .. })
-        };
+        let is_needed =
+            |what: &What| keeps || matches!(what, What::Plays { source: Source::Wav { .. }, .. });
         let sound = |(at, what): (usize, &What)| match is_needed(what) {
             true => made(maker.sound(at, what)),
             false => None,
@@ -107,6 +108,7 @@ impl Ends {
             far: FarEnd::new(CALLER_RATE_HZ, voice),
             sounds,
             keeps,
+            rings_until: Timestamp::ZERO,
             captured: 0,
             off_from: None,
             sent: staging.record.then(Vec::new),
@@ -121,9 +123,16 @@ impl Ends {
 
     /// A deed's sound begins; how long it takes.
     pub fn sound(&mut self, now: Timestamp, deed: usize, what: &What) -> Duration {
-        let Some(samples) = self.sounds.get_mut(deed).and_then(Option::take) else {
-            return Duration::ZERO;
+        let span = match what {
+            What::Plays {
+                source:
+                    Source::Tone { span, .. } | Source::Noise { span, .. } | Source::Silence { span },
+                ..
+            } => *span,
+            _ => Duration::ZERO,
         };
+        self.rings_until = self.rings_until.max(now + span);
+        let Some(samples) = self.sounds.get_mut(deed).and_then(Option::take) else { return span };
         let (from, length) = (sample_at(now), samples.len());
         self.off_from = match what {
             What::Says { mutes: true, .. } => Some(from + length as u64),
@@ -136,6 +145,11 @@ impl Ends {
             _ => self.microphone.add(from, samples),
         }
         samples_to_duration(length, CALLER_RATE_HZ)
+    }
+
+    /// When a sound ends that is no voice's.
+    pub fn rings_until(&self, now: Timestamp) -> Option<Timestamp> {
+        Some(self.rings_until).filter(|until| *until > now)
     }
 
     /// The agent's sound comes to the caller's end.
@@ -221,9 +235,7 @@ impl Ends {
         let samples = duration_to_samples(position, CALLER_RATE_HZ);
         let (frame, within) = (samples / CALLER_FRAME_SAMPLES, samples % CALLER_FRAME_SAMPLES);
         match line.came.get(frame) {
-            Some(number) => {
-                frame_start(*number) + samples_to_duration(within, CALLER_RATE_HZ)
-            }
+            Some(number) => frame_start(*number) + samples_to_duration(within, CALLER_RATE_HZ),
             None => frame_start(line.came.last().map_or(0, |last| last + 1)),
         }
     }

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use super::super::script::Echo;
 use super::craft;
 use super::far_end::FarEnd;
-use super::super::script::Echo;
 use crate::audio::duration_to_samples;
 
 /// What a microphone picks up.
@@ -61,27 +61,31 @@ impl Microphone {
 
     /// What is picked up from this sample on.
     pub fn hear(&self, from: u64, length: usize, far: &FarEnd) -> Vec<i16> {
-        (from..from + length as u64).map(|at| self.sample(at, far)).collect()
-    }
-
-    fn sample(&self, at: u64, far: &FarEnd) -> i16 {
-        if self.hushes.iter().any(|hush| hush.contains(&at)) {
-            return 0;
-        }
-        let clip = |clip: &Clip| {
-            let within = at.checked_sub(clip.from).and_then(|at| clip.samples.get(at as usize));
-            within.copied().map_or(0, i32::from)
-        };
-        let mut sum: i32 = self.clips.iter().map(clip).sum();
+        let until = from + length as u64;
+        let mut sum = vec![0_i32; length];
         if !self.bed.is_empty() {
-            sum += i32::from(self.bed[(at % self.bed.len() as u64) as usize]);
+            let bed = self.bed.iter().cycle().skip((from % self.bed.len() as u64) as usize);
+            sum.iter_mut().zip(bed).for_each(|(sum, sample)| *sum += i32::from(*sample));
         }
-        if let Some(echo) = self.echo
-            && let Some(at) = at.checked_sub(echo.delay)
-        {
-            sum += i32::from(craft::to_i16(f64::from(far.at(at)) * echo.gain));
+        for clip in self.clips.iter().filter(|clip| clip.from < until) {
+            // Either the clip began before these samples, or within them.
+            let (skipped, waits) = (from.saturating_sub(clip.from), clip.from.saturating_sub(from));
+            let rest = clip.samples.get(skipped as usize..).unwrap_or_default();
+            let slots = sum[waits as usize..].iter_mut();
+            slots.zip(rest).for_each(|(sum, sample)| *sum += i32::from(*sample));
         }
-        sum.clamp(i32::from(i16::MIN), i32::from(i16::MAX)) as i16
+        if let Some(echo) = self.echo {
+            for (at, sum) in (from..).zip(&mut sum) {
+                let played = at.checked_sub(echo.delay).map_or(0, |at| far.at(at));
+                *sum += i32::from(craft::to_i16(f64::from(played) * echo.gain));
+            }
+        }
+        for hush in &self.hushes {
+            let quiet = hush.start.clamp(from, until) - from..hush.end.clamp(from, until) - from;
+            sum[quiet.start as usize..quiet.end as usize].fill(0);
+        }
+        let full = i32::from(i16::MIN)..=i32::from(i16::MAX);
+        sum.into_iter().map(|sum| sum.clamp(*full.start(), *full.end()) as i16).collect()
     }
 }
 

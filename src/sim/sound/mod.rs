@@ -132,9 +132,7 @@ impl Maker<'_> {
         /// Long enough that nobody hears it come again.
         const BED_S: usize = 11;
         let samples = match &background.bed {
-            Bed::Noise(colour) => {
-                craft::noise(*colour, self.seed, BED_S * self.rate_hz as usize)
-            }
+            Bed::Noise(colour) => craft::noise(*colour, self.seed, BED_S * self.rate_hz as usize),
             Bed::Wav(file) => match self.bank.file(file) {
                 Some(samples) => samples.to_vec(),
                 None => return Err(format!("sound.background.wav: {file} was not read")),

@@ -48,11 +48,8 @@ mod tests {
 
     #[test]
     fn frames_are_lost_late_and_in_order_and_the_same_for_a_seed() {
-        let rules = script::Network {
-            loss_pct: 20.0,
-            jitter: ms(100),
-            gaps: vec![(ms(2_000), ms(400))],
-        };
+        let rules =
+            script::Network { loss_pct: 20.0, jitter: ms(100), gaps: vec![(ms(2_000), ms(400))] };
         let carried = |seed| {
             let mut network = Network::new(rules.clone(), seed);
             let sent = (1..=500).map(|n| Timestamp::from_millis(n * 20));
