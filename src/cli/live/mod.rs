@@ -113,10 +113,6 @@ impl Live {
         let target = Target::new(&own.url(), None, None)?;
         let line = dial(&target).await?;
         let (mut outcome, mut notes) = play(script, Some(&mut own), &bank, line).await;
-        notes.splice(
-            ..0,
-            script.scene.agent.as_ref().map(|_| "not applied: sound.agent".to_owned()),
-        );
         notes.splice(..0, told);
         own.stop().await;
         outcome.trace = ended(outcome.trace);

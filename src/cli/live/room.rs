@@ -44,7 +44,8 @@ enum Switch {
 
 impl<'a> Room<'a> {
     /// The room of a script; problems name what is missing. `fits_spans` is whether the script
-    /// decides what is understood, and so how long it takes.
+    /// decides what is understood, and so how long it takes; then it also says what the agent
+    /// sounds like.
     pub(super) fn new(
         script: &Script,
         bank: &'a Bank,
@@ -59,10 +60,11 @@ impl<'a> Room<'a> {
             problems.push(problem);
             Vec::new()
         });
+        let voice = scene.agent.as_ref().filter(|_| fits_spans).and_then(|file| bank.file(file));
         Room {
             maker,
             microphone: Microphone::new(WIRE_RATE_HZ, bed, scene.echo),
-            far: FarEnd::new(WIRE_RATE_HZ, None),
+            far: FarEnd::new(WIRE_RATE_HZ, voice.map(<[i16]>::to_vec)),
             network: Network::new(scene.network.clone(), SEED),
             switch: Switch::On,
             frames: 0,
