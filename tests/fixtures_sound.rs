@@ -136,6 +136,84 @@ fn the_same_seed_is_the_same_network_and_recordings_that_were_not_read_are_named
     assert_eq!(problems, ["caller[1].plays: a.wav was not read"]);
 }
 
+#[test]
+fn a_microphone_that_is_muted_in_mid_speech_sends_nothing_and_that_is_silence() {
+    // B23, with a detector that listens.
+    let text = "about = \"a test\"
+[sound]
+detector = \"earshot\"
+background = { noise = \"white\", level_dbfs = -60 }
+[[caller]]
+at = \"0.5s\"
+says = \"When are you open today\"
+mutes = true
+[[expect]]
+order = [\"speech.started\", \"speech.stopped\", \"turn.committed(1)\", \"turn.answered(1)\"]
+";
+    let (tracks, _) = recorded(text, &Bank::default(), 0);
+    assert!(level(&tracks.caller, 0, 400) > -62.0);
+    assert_eq!(level(&tracks.caller, 2_520, 3_500), f32::NEG_INFINITY);
+}
+
+#[test]
+fn every_source_of_sound_is_played_live_as_well() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fixtures-sound");
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    let sounds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/calls/sounds");
+    for name in ["tell_me_a_story.wav", "wait_stop.wav"] {
+        std::fs::copy(sounds.join(name), folder.join(name)).expect("a copy");
+    }
+    let path = folder.join("live.toml");
+    std::fs::write(&path, LIVE).expect("a fixture");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_floorkeeper"))
+        .args(["fixture", "run"])
+        .arg(&path)
+        .args(["--live", "--json"])
+        .output()
+        .expect("it runs");
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let fixture = &shown["fixtures"][0];
+    assert_eq!(fixture["passed"], true, "{shown:#}");
+    assert_eq!(fixture["live"], "our own server, detector earshot");
+    let converted = "caller[1].plays: tell_me_a_story.wav: 16000 Hz mono 16 bit -> 24000 Hz mono 16 \
+                     bit";
+    assert_eq!(fixture["notes"][0], converted);
+    let notes = fixture["notes"].as_array().expect("notes").len();
+    assert_eq!(notes, 2, "nothing was left out: {shown:#}");
+}
+
+const LIVE: &str = "about = \"recordings, tones, noise and silence over a bad line with an echo\"
+[llm]
+reply = [\"There was a king who had three sons and a garden full of pears. He counted them all.\",
+  \"All right, I stop.\"]
+[sound]
+detector = \"earshot\"
+background = { noise = \"pink\", level_dbfs = -60 }
+echo = { delay_ms = 120, attenuation_db = 40 }
+network = { loss_pct = 3, jitter_ms = 40, gaps = [{ at = \"100ms\", for = \"200ms\" }] }
+[[caller]]
+at = \"0.5s\"
+plays = \"tell_me_a_story.wav\"
+words = \"Tell me a story please\"
+[[caller]]
+after = \"agent.first_audio + 500ms\"
+tone = { hz = 1000, for = \"300ms\" }
+[[caller]]
+after = \"agent.first_audio + 1s\"
+silence = \"200ms\"
+[[caller]]
+after = \"agent.first_audio + 1.3s\"
+noise = { kind = \"pink\", for = \"300ms\", level_dbfs = -40 }
+[[caller]]
+after = \"agent.first_audio + 2.2s\"
+plays = \"wait_stop.wav\"
+words = \"Wait, stop that now please\"
+level_dbfs = -22
+[[expect]]
+order = [\"agent.first_audio\", \"caller.tone\", \"caller.silence\", \"caller.noise\",
+  \"agent.paused\", \"fence(2, why=barge_in)\", \"far_end.clear\", \"turn.answered(2)\"]
+";
+
 /// The recordings that the fixtures play are as they have to be: no machine converts them.
 #[test]
 fn the_fixtures_recordings_need_no_conversion() {

@@ -74,6 +74,14 @@ fn wrong_values_are_named() {
          \"silero\" beside it",
     );
     is_refused(
+        "[[gate]]\ngate = \"modle\"\nhold = 1\n",
+        "3: gate[1].gate: there is no gate \"modle\"; did you mean \"model\"?",
+    );
+    is_refused(
+        "[[caller]]\nat = \"1s\"\ntone = { for = \"1s\" }\n",
+        "4: caller[1].tone: missing field `hz`; see docs/reference/fixtures.md",
+    );
+    is_refused(
         "about 1",
         "2: the file: key with no value, expected `=`; see docs/reference/fixtures.md",
     );
@@ -253,6 +261,19 @@ fn a_missing_recording_is_named_and_ends_with_2() {
         run("no_wav.toml", "about = \"a test\"\n[[caller]]\nat = \"1s\"\nplays = \"text.wav\"\n");
     assert_eq!(code, Some(2), "{told}");
     assert!(told.contains("no_wav.toml:4: caller[1].plays: ") && told.contains("is not a WAV"));
+}
+
+#[test]
+fn a_detector_that_is_not_here_is_named_and_ends_with_2() {
+    let path = scratch("silero.toml");
+    std::fs::write(&path, "about = \"a test\"\n[sound]\ndetector = \"silero\"\n").expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_floorkeeper"));
+    // An empty home has no fetched models.
+    command.args(["fixture", "run"]).arg(&path).env("HOME", scratch("home"));
+    let output = command.env_remove("XDG_CACHE_HOME").output().expect("it runs");
+    let told = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("silero.toml:3: sound.detector: ") && told.contains("earshot"), "{told}");
 }
 
 #[test]

@@ -226,6 +226,7 @@ impl Script {
         reading.facts(&caller, &expect)?;
         reading.possible(&caller, ends_by)?;
         let config = reading.config(text)?;
+        reading.gates(&gates, &config)?;
         let (about, files) = (about.to_owned(), reading.files.take());
         Ok(Script { about, caller, session, scene, files, gates, expect, config, ends_by })
     }
@@ -306,6 +307,21 @@ impl Reading<'_> {
             return Err(self.wrong(&format!("{key}.until"), problem, "a time behind `from`"));
         }
         Ok(Held { gate: raw.gate, units: raw.hold, from, until })
+    }
+
+    /// Units are held at gates that there are.
+    fn gates(&self, gates: &[Held], config: &Config) -> Result<(), ScriptError> {
+        let names: Vec<String> =
+            config.gates().iter().map(|(stage, _)| config.gate_name(*stage)).collect();
+        let unknown = |held: &&Held| !names.contains(&held.gate);
+        let Some(held) = gates.iter().find(unknown) else { return Ok(()) };
+        let at = gates.iter().position(|other| other == held).unwrap_or_default();
+        let right = match nearest(&held.gate, names.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None => format!("one of {}", names.join(", ")),
+        };
+        let problem = format!("there is no gate \"{}\"", held.gate);
+        Err(self.wrong(&format!("gate[{}].gate", at + 1), problem, &right))
     }
 
     /// `1.2s` or `300ms`.

@@ -212,6 +212,8 @@ pub enum Loudness {
 pub struct Scene {
     /// Who says what is speech.
     pub listener: Listener,
+    /// The line that names who does.
+    pub line: usize,
     /// What is always in the microphone.
     pub background: Option<Background>,
     /// The agent's own sound, come back.

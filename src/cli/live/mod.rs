@@ -128,9 +128,12 @@ impl Live {
     ) -> Result<(Bank, Vec<String>), String> {
         let mut bank = Bank::default();
         let notes = voice::recordings(script, path, WIRE_RATE_HZ, &mut bank)?;
-        let models_dir = self.machine.models.dir.clone();
-        let (voice, _) = find_voice(voices, &Surroundings { models_dir, language: "en".into() })?;
-        voice::voices(script, &voice, WIRE_RATE_HZ, &mut bank).await?;
+        if voice::all_words(script).next().is_some() {
+            let models_dir = self.machine.models.dir.clone();
+            let around = Surroundings { models_dir, language: "en".into() };
+            let (voice, _) = find_voice(voices, &around)?;
+            voice::voices(script, &voice, WIRE_RATE_HZ, &mut bank).await?;
+        }
         Ok((bank, notes))
     }
 }

@@ -51,20 +51,24 @@ pub(in crate::cli) fn for_virtual_time(
         .map_err(|errors| errors.to_string())?;
     let models_dir = machine.models.dir;
     let around = Surroundings { models_dir, language: "en".to_owned() };
-    bank.detector = Some(detector(name, &around, path)?);
+    let listens = detector(name, &around);
+    bank.detector = Some(listens.map_err(|e| not_here(script, path, &e))?);
     if needs_voice {
         notes.push(spoken_ahead(script, &around, &mut bank)?);
     }
     Ok((bank, notes))
 }
 
-fn detector(name: &str, around: &Surroundings, path: &Path) -> Result<SharedDetector, String> {
-    let found = find(DETECTORS, "sound.detector", name)
-        .and_then(|entry| (entry.build)(&toml::Table::new(), around));
-    found.map_err(|e| {
-        let file = path.display();
-        format!("{file}: sound.detector: {e}; detector = \"earshot\" is in the program itself")
-    })
+fn detector(name: &str, around: &Surroundings) -> Result<SharedDetector, BuildError> {
+    let entry = find(DETECTORS, "sound.detector", name)?;
+    (entry.build)(&toml::Table::new(), around)
+}
+
+fn not_here(script: &Script, path: &Path, why: &BuildError) -> String {
+    let (file, key) = (path.display().to_string(), "sound.detector".to_owned());
+    let right = "detector = \"earshot\" is in the program itself".to_owned();
+    let (line, problem) = (script.scene.line, why.to_string());
+    ScriptError { file, line, key, problem, right }.to_string()
 }
 
 /// Speaks a script's words on a thread of its own, as the caller of this may be in a runtime or
@@ -85,7 +89,7 @@ fn spoken_ahead(script: &Script, around: &Surroundings, bank: &mut Bank) -> Resu
 }
 
 /// All words that have to be spoken.
-fn all_words(script: &Script) -> impl Iterator<Item = &str> {
+pub(super) fn all_words(script: &Script) -> impl Iterator<Item = &str> {
     script.caller.iter().filter_map(|deed| match &deed.what {
         What::Says { words, .. } => Some(words.as_str()),
         What::Noise { .. } => Some(WORDLESS),

@@ -34,6 +34,7 @@ impl Reading<'_> {
         }
         Ok(Scene {
             listener,
+            line: self.places.line("sound.detector"),
             background: raw.background.map(|raw| self.background(raw)).transpose()?,
             echo: raw.echo.map(|raw| self.echo(&raw)).transpose()?,
             network: raw.network.map(|raw| self.network(raw)).transpose()?.unwrap_or_default(),

@@ -66,7 +66,7 @@ impl Ends {
     ) -> Result<Ends, BuildError> {
         let nothing = Bank::default();
         let bank = staging.bank.unwrap_or(&nothing);
-        let Scene { listener, background, echo, network, agent } = &script.scene;
+        let Scene { listener, background, echo, network, agent, .. } = &script.scene;
         let maker = Maker {
             rate_hz: CALLER_RATE_HZ,
             bank,
