@@ -6,9 +6,12 @@
 //! trace.
 
 pub(crate) mod client;
+pub mod drawn;
 pub mod expect;
 pub mod facts;
 mod gates;
+pub mod heard;
+pub mod metrics;
 mod others;
 mod reading;
 pub mod script;

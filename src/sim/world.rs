@@ -8,7 +8,8 @@ use super::client;
 use super::expect::{self, HeardCheck};
 use super::facts::Fact;
 use super::gates::SimGates;
-use super::script::{Deed, Script, WORDS_PER_S, What, When};
+use super::heard::{self, Said, Sent};
+use super::script::{Deed, Script, What, When};
 use super::tracks::{Staging, Tracks};
 use super::watch::Watch;
 use super::workers::{Came, Workers};
@@ -16,9 +17,9 @@ use crate::admission::{Admit, Lease, OwnerId, Release, Wake};
 use crate::audio::duration_to_samples;
 use crate::call::{Action, Call, Cause, Choose, Event, Identity, trace};
 use crate::config::Abilities;
-use crate::dialogue::{ToolChoice, ToolRuns, ToolSpec};
+use crate::dialogue::ToolChoice;
 use crate::evidence::Evidence;
-use crate::id::{CallId, ItemId, RunId, Stage, TenantId, ToolId};
+use crate::id::{CallId, ItemId, RunId, Stage, TenantId};
 use crate::leg::{FromCaller, HangUp, Modality, Settings, ToCaller};
 use crate::provider::BuildError;
 use crate::time::{Timestamp, ms};
@@ -37,7 +38,7 @@ pub(super) const HOLDER: OwnerId = OwnerId(u64::MAX);
 const STEPS_MAX: u32 = 100_000;
 
 /// What came of a fixture.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// The story, line by line.
     pub trace: String,
@@ -47,6 +48,14 @@ pub struct Outcome {
     pub problems: Vec<String>,
     /// What sounded, where it was to be recorded.
     pub tracks: Option<Tracks>,
+    /// What the caller said, in virtual time.
+    pub said: Vec<Said>,
+    /// What the far end received, in virtual time.
+    pub sent: Vec<(Timestamp, Sent)>,
+    /// What interrupted answers left in the next request.
+    pub heard: Vec<HeardCheck>,
+    /// Every request to the model, line by line.
+    pub asked: Vec<Vec<String>>,
 }
 
 /// Runs a fixture.
@@ -77,13 +86,14 @@ pub(super) struct World {
     pub(super) awaited: Vec<(usize, Deed)>,
     pub(super) holds: BTreeMap<usize, Vec<Lease>>,
     pub(super) hold_times: BTreeMap<(Timestamp, usize, bool), ()>,
-    /// What the caller has said or is saying: from, to, words.
-    pub(super) said: Vec<(Timestamp, Timestamp, String)>,
+    /// What the caller has said or is saying.
+    pub(super) said: Vec<Said>,
     pub(super) speaks_until: Timestamp,
     pub(super) next_tick: Timestamp,
     pub(super) stages: BTreeMap<RunId, Stage>,
     pub(super) lines: Vec<String>,
     pub(super) facts: Vec<Fact>,
+    pub(super) sent: Vec<(Timestamp, Sent)>,
     pub(super) problems: Vec<String>,
     pub(super) heard: Vec<HeardCheck>,
     /// Every request to the model, line by line.
@@ -117,7 +127,7 @@ impl World {
         };
         let mut settings = Settings {
             instructions: agent.instructions.fill(|_| None),
-            tools: specs(script, &workers),
+            tools: client::specs(script, &workers),
             tool_choice: ToolChoice::Auto,
             max_tokens: None,
             modality: Modality::Audio,
@@ -155,6 +165,7 @@ impl World {
             stages: BTreeMap::new(),
             lines: Vec::new(),
             facts: Vec::new(),
+            sent: Vec::new(),
             problems: Vec::new(),
             heard: Vec::new(),
             asked: Vec::new(),
@@ -165,7 +176,7 @@ impl World {
             saying: String::new(),
             interrupted: None,
             watch: Watch::new(profile.budget, wait),
-            words_per_s: words_per_s(script),
+            words_per_s: heard::words_per_s(script),
             prompts: VecDeque::new(),
             sounding: None,
         };
@@ -303,7 +314,7 @@ impl World {
 
     fn speak(&mut self, words: String, span: Duration, mutes: bool) {
         let until = self.now + span;
-        self.said.push((self.now, until, words));
+        self.said.push(Said { from: self.now, until, words });
         if !self.ticks() {
             self.next_tick = self.now;
         }
@@ -354,6 +365,7 @@ impl World {
 
     fn carry_out(&mut self, action: Action) {
         self.watch.action(self.now, &action, &mut self.problems);
+        self.sent.extend(Sent::of(&action).map(|sent| (self.now, sent)));
         if let Some(line) = trace::action(&action) {
             self.line(&line);
         }
@@ -381,7 +393,7 @@ impl World {
         }
         let said = &self.said;
         let now = self.now;
-        self.workers.start(now, &action, unit, |from| words_since(said, now, from));
+        self.workers.start(now, &action, unit, |from| heard::words_since(said, now, from));
     }
 
     /// A prompt's sound is here at once, as long as its words would take.
@@ -450,7 +462,16 @@ impl World {
         self.problems.extend(expect::check(&script.expect, &self.facts, &self.heard, &self.asked));
         let mut trace = self.lines.join("\n");
         trace.push('\n');
-        Outcome { trace, facts: self.facts, problems: self.problems, tracks: None }
+        Outcome {
+            trace,
+            facts: self.facts,
+            problems: self.problems,
+            tracks: None,
+            said: self.said,
+            sent: self.sent,
+            heard: self.heard,
+            asked: self.asked,
+        }
     }
 }
 
@@ -470,33 +491,4 @@ fn started(action: &Action) -> Option<RunId> {
         | Action::Cancel { .. }
         | Action::ForgetSound => None,
     }
-}
-
-/// What the caller says in an utterance that began at this position of their sound.
-fn words_since(said: &[(Timestamp, Timestamp, String)], now: Timestamp, from: Duration) -> String {
-    let from = Timestamp::from_micros(from.as_micros() as u64);
-    let within = said.iter().filter(|(start, until, _)| *until > from && *start <= now);
-    let words: Vec<&str> = within.map(|(_, _, words)| words.as_str()).collect();
-    words.join(" ").trim().to_owned()
-}
-
-fn words_per_s(script: &Script) -> f64 {
-    let table = &script.config.tts.table;
-    let given =
-        table.get("words_per_s").and_then(|v| v.as_float().or(v.as_integer().map(|i| i as f64)));
-    given.unwrap_or(WORDS_PER_S)
-}
-
-/// The scripted tools, offered to the model.
-fn specs(script: &Script, workers: &Workers) -> Vec<ToolSpec> {
-    let names: Vec<&String> = script.config.tools.keys().collect();
-    let tools = workers.tools().iter();
-    tools
-        .map(|(at, tool)| ToolSpec {
-            name: names[usize::from(*at)].clone(),
-            description: tool.description().to_owned(),
-            parameters: tool.parameters().clone(),
-            runs: ToolRuns::Here { tool: ToolId(*at), effect: tool.effect() },
-        })
-        .collect()
 }
