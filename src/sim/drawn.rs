@@ -20,7 +20,7 @@ pub struct Spread {
 }
 
 /// Largest spread: what is drawn stays above zero.
-pub const SPREAD_PCT_MAX: u32 = 90;
+pub const SPREAD_PCT_MAX: i64 = 90;
 /// The spread where nothing is said.
 pub const SPREAD_PCT: u32 = 20;
 

@@ -89,11 +89,13 @@ pub fn heard(sent: &[(Timestamp, Sent)]) -> Vec<Heard> {
                 let from = (*at).max(free_at);
                 free_at = from + *span;
                 let words = caption.take_if(|(of, _)| of == item).map(|(_, words)| words);
-                match all.last_mut() {
-                    Some(last) if words.is_none() && last.until == from && last.item == *item => {
-                        last.until = free_at;
-                    }
-                    _ => all.push(Heard {
+                let goes_on = |last: &&mut Heard| {
+                    let same = last.item == *item && last.generation == *generation;
+                    words.is_none() && same && last.until == from
+                };
+                match all.last_mut().filter(goes_on) {
+                    Some(last) => last.until = free_at,
+                    None => all.push(Heard {
                         from,
                         until: free_at,
                         generation: *generation,

@@ -74,8 +74,9 @@ pub const METRICS: [Metric; 10] = [
     Metric {
         name: "missed_interruptions",
         means: "of the speech with meant words that began while the agent was audible: that which \
-                did not stop the agent, who still sounded turn.barge_in.backchannel_ms after its \
-                onset. What the agent's own end came before counts as neither",
+                did not stop the agent, who still sounded in the same answer \
+                turn.barge_in.backchannel_ms after its onset. Where the answer ended by itself \
+                before that, it counts as neither",
         of: |call| {
             let meant = call.onsets.iter().filter(|onset| onset.meant);
             let missed = meant.clone().filter(|onset| !onset.stopped() && onset.went_on).count();
@@ -95,8 +96,10 @@ pub const METRICS: [Metric; 10] = [
     },
     Metric {
         name: "words_heard_after_fence",
-        means: "words of a fenced generation that sounded at the far end behind its fence, by the \
-                synthesiser's rate, begun words whole. 0, or something is broken",
+        means: "words of a fenced generation that sounded at the far end behind the fence by which \
+                the caller or the client took the floor (barge_in, client), by the synthesiser's \
+                rate, begun words whole. 0, or something is broken. Other fences let what was \
+                sent ahead be played",
         of: |call| Sample::Value(Some(call.words_after_fence())),
     },
     Metric {
@@ -118,7 +121,7 @@ pub struct Call {
     gaps: Vec<Duration>,
     said: Vec<Said>,
     heard: Vec<Heard>,
-    /// When a fence came, and the first generation that it lets through.
+    /// When the floor was taken, and the first generation that may sound behind that.
     fences: Vec<(Timestamp, u64)>,
     words_per_s: f64,
     unprovoked: usize,
@@ -156,7 +159,7 @@ impl Call {
             unprovoked: view.unprovoked(),
             fences: facts
                 .iter()
-                .filter(|fact| fact.name == "fence")
+                .filter(|fact| ["barge_in", "client"].iter().any(|why| is_fence(fact, why)))
                 .filter_map(|fact| Some((fact.at, number(fact, "")?)))
                 .collect(),
             said: outcome.said.clone(),
@@ -209,16 +212,18 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    fn audible_at(&self, at: Timestamp) -> bool {
-        self.heard.iter().any(|one| one.from <= at && at < one.until)
+    /// What of the agent sounds then.
+    fn sounding(&self, at: Timestamp) -> Option<&Heard> {
+        self.heard.iter().find(|one| one.from <= at && at < one.until)
     }
 
     fn onsets(&self) -> Vec<Onset> {
         let all = self.said.iter().enumerate();
-        all.filter(|(_, said)| self.audible_at(said.from)).map(|(at, _)| self.onset(at)).collect()
+        all.filter_map(|(at, said)| Some(self.onset(at, self.sounding(said.from)?))).collect()
     }
 
-    fn onset(&self, at: usize) -> Onset {
+    /// What came of the caller's sound at this place, over `answer`.
+    fn onset(&self, at: usize, answer: &Heard) -> Onset {
         let said = &self.said[at];
         // What follows belongs to it until the caller makes the next sound.
         let end = self.said.get(at + 1).map_or(Timestamp::FAR_FUTURE, |next| next.from);
@@ -232,12 +237,13 @@ impl View<'_> {
         let sounded = self.heard.iter().filter(|one| until.is_some_and(|until| one.from < until));
         let silence = sounded.map(|one| one.until).max();
         let decided = said.from + self.script.config.turn.barge_in.backchannel;
+        let same = |one: &&Heard| one.item == answer.item || one.generation == answer.generation;
         Onset {
             meant: self.is_meant(said),
             pause_after: pause.map(since),
             clear_after: stop.map(since),
             silent_after: silence.map(|silence| silence.since(said.from)),
-            went_on: self.heard.iter().any(|one| one.until > decided && one.from < end),
+            went_on: self.heard.iter().filter(same).any(|one| one.until > decided),
         }
     }
 
@@ -253,7 +259,7 @@ impl View<'_> {
     /// Stops behind which no sound of the caller stands: the agent's own echo, most likely.
     fn unprovoked(&self) -> usize {
         let patience = self.script.config.turn.barge_in.backchannel;
-        let stops = self.facts.iter().filter(|fact| fact.fits("fence(why=barge_in)"));
+        let stops = self.facts.iter().filter(|fact| is_fence(fact, "barge_in"));
         let provoked = |stop: &Fact| {
             self.said.iter().any(|s| s.from <= stop.at && stop.at <= s.until + patience)
         };
@@ -278,7 +284,11 @@ impl View<'_> {
 
 /// A fence by which the caller's speech takes the floor.
 fn is_stop(fact: &Fact) -> bool {
-    fact.fits("fence(why=barge_in)") || fact.fits("fence(why=superseded)")
+    is_fence(fact, "barge_in") || is_fence(fact, "superseded")
+}
+
+fn is_fence(fact: &Fact, why: &str) -> bool {
+    fact.name == "fence" && fact.details.contains(&("why", why.to_owned()))
 }
 
 fn number(fact: &Fact, key: &str) -> Option<u64> {
@@ -298,4 +308,112 @@ fn mean(spans: impl Iterator<Item = Duration>) -> Sample {
 
 fn share(hits: usize, of: usize) -> Sample {
     Sample::Share { hits: hits as u32, of: of as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::heard::Sent;
+    use super::*;
+    use crate::id::{Generation, ItemId};
+    use crate::time::ms;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_millis(ms)
+    }
+
+    fn fact(at_ms: u64, name: &str, details: &[(&'static str, &str)]) -> Fact {
+        let details = details.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
+        Fact { at: at(at_ms), name: name.to_owned(), details }
+    }
+
+    /// The agent says one answer from 1 s to 3 s, of which `words` are told.
+    fn outcome(words: &str, said: &[(u64, u64, &str)], facts: Vec<Fact>) -> Outcome {
+        let item = ItemId::new("item_1");
+        let generation = Generation(1);
+        let text = Sent::Words { item: item.clone(), text: words.to_owned() };
+        let sound = Sent::Sound { item, generation, span: ms(2_000) };
+        let mut sent = vec![(at(1_000), text), (at(1_000), sound)];
+        let clears = facts.iter().filter(|fact| fact.name == "far_end.clear");
+        sent.extend(clears.map(|clear| (clear.at, Sent::Cleared)));
+        let said = said.iter().map(|(from, until, words)| Said {
+            from: at(*from),
+            until: at(*until),
+            words: (*words).to_owned(),
+        });
+        Outcome { facts, sent, said: said.collect(), ..Outcome::default() }
+    }
+
+    fn metric(name: &str, outcome: &Outcome) -> Sample {
+        let script = Script::parse("test.toml", "about = \"a test\"\n").unwrap();
+        let call = Call::of(&script, outcome);
+        METRICS.iter().find(|metric| metric.name == name).unwrap().of(&call)
+    }
+
+    fn stop_at(ms: u64) -> Vec<Fact> {
+        vec![
+            fact(ms - 100, "agent.paused", &[]),
+            fact(ms, "fence", &[("", "2"), ("why", "barge_in")]),
+            fact(ms, "far_end.clear", &[]),
+        ]
+    }
+
+    #[test]
+    fn a_stop_is_timed_from_the_acoustic_onset() {
+        let call = outcome("Hello.", &[(1_500, 2_500, "stop it")], stop_at(1_720));
+        for (name, wanted) in [
+            ("stop_pause_ms", 120.0),
+            ("stop_clear_ms", 220.0),
+            ("stop_silence_ms", 220.0),
+            ("overlap_ms", 220.0),
+            ("words_heard_after_fence", 0.0),
+        ] {
+            assert_eq!(metric(name, &call), Sample::Value(Some(wanted)), "{name}");
+        }
+        assert_eq!(metric("missed_interruptions", &call), Sample::Share { hits: 0, of: 1 });
+        assert_eq!(metric("false_interruptions", &call), Sample::Share { hits: 0, of: 0 });
+    }
+
+    #[test]
+    fn noise_and_back_channels_that_stop_the_agent_are_false_and_an_echo_is_too() {
+        for words in ["", "mm-hmm"] {
+            let call = outcome("Hello.", &[(1_500, 2_500, words)], stop_at(2_200));
+            assert_eq!(metric("false_interruptions", &call), Sample::Share { hits: 1, of: 1 });
+            assert_eq!(metric("missed_interruptions", &call), Sample::Share { hits: 0, of: 0 });
+            assert_eq!(metric("stop_clear_ms", &call), Sample::Value(None));
+        }
+        let answer = outcome("Are you there?", &[(1_500, 1_700, "yeah")], stop_at(1_720));
+        assert_eq!(metric("false_interruptions", &answer), Sample::Share { hits: 0, of: 0 });
+        let echo = outcome("Hello.", &[], stop_at(1_720));
+        assert_eq!(metric("false_interruptions", &echo), Sample::Share { hits: 1, of: 1 });
+    }
+
+    #[test]
+    fn words_that_did_not_stop_the_agent_are_missed_unless_it_ended_by_itself() {
+        let missed = outcome("Hello.", &[(1_500, 2_500, "stop it")], Vec::new());
+        assert_eq!(metric("missed_interruptions", &missed), Sample::Share { hits: 1, of: 1 });
+        let ended = outcome("Hello.", &[(2_900, 3_500, "stop it")], Vec::new());
+        assert_eq!(metric("missed_interruptions", &ended), Sample::Share { hits: 0, of: 0 });
+        let before = outcome("Hello.", &[(500, 1_500, "stop it")], Vec::new());
+        assert_eq!(metric("missed_interruptions", &before), Sample::Share { hits: 0, of: 0 });
+    }
+
+    #[test]
+    fn a_far_end_that_is_not_cleared_is_found() {
+        let mut facts = stop_at(1_720);
+        facts.pop();
+        let call = outcome("Hello.", &[(1_500, 2_500, "stop it")], facts);
+        // 1 280 ms at 2.5 words a second: three and the beginning of a fourth.
+        assert_eq!(metric("words_heard_after_fence", &call), Sample::Value(Some(4.0)));
+    }
+
+    #[test]
+    fn the_gap_runs_from_the_end_of_speech_to_the_first_sound_of_its_answer() {
+        let turn = fact(800, "turn.committed", &[("", "1"), ("generation", "1")]);
+        let call = outcome("Hello.", &[(100, 640, "tell me")], vec![turn.clone()]);
+        assert_eq!(metric("gap_ms", &call), Sample::Value(Some(360.0)));
+        // A turn without speech of its own has no gap.
+        let again = fact(900, "turn.committed", &[("", "2"), ("generation", "1")]);
+        let call = outcome("Hello.", &[(100, 640, "tell me")], vec![turn, again]);
+        assert_eq!(metric("gap_ms", &call), Sample::Value(Some(360.0)));
+    }
 }

@@ -91,9 +91,9 @@ fn events_csv(name: RunName<'_>, facts: &[Fact]) -> String {
     text
 }
 
-/// The detail that needs no name in a fixture is called `value` here.
+/// The detail that needs no name in a fixture is called `value` here; what is empty is left out.
 fn details(fact: &Fact) -> impl Iterator<Item = (&str, &str)> {
-    fact.details.iter().map(|(key, value)| {
+    fact.details.iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| {
         let key = if key.is_empty() { "value" } else { key };
         (key, value.as_str())
     })

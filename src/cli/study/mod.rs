@@ -15,13 +15,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, value_parser};
 use serde_json::json;
 
 use self::export::Export;
 use self::files::RunName;
 use self::plan::Plan;
 use self::summary::{Measured, Row, Sheet};
+use self::vary::RUNS_MAX;
 use crate::call::Choose;
 use crate::config::Script as FallbackScript;
 use crate::sim::drawn::{SPREAD_PCT, SPREAD_PCT_MAX, drawn};
@@ -41,13 +42,13 @@ pub struct StudyArgs {
     #[arg(long, value_name = "KEY=VALUES")]
     vary: Vec<String>,
     /// Run each variant so often: as written, then drawn around that.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=vary::RUNS_MAX as u64))]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=RUNS_MAX as u64))]
     repeat: Option<u64>,
     /// Seed of the first run.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// How far from the script's values later runs are drawn, in percent (20).
-    #[arg(long, value_name = "PCT", value_parser = clap::value_parser!(u32).range(0..=SPREAD_PCT_MAX as i64))]
+    #[arg(long, value_name = "PCT", value_parser = value_parser!(u32).range(0..=SPREAD_PCT_MAX))]
     spread_pct: Option<u32>,
     /// Write events, sound, TextGrids, metrics and a manifest into this folder.
     #[arg(long, value_name = "DIR")]
@@ -105,12 +106,12 @@ fn study(paths: &[PathBuf], args: &StudyArgs, json: bool) -> Result<usize, Strin
     let broken = runs.filter(|run| !run.broken.is_empty()).count();
     match json {
         true => {
+            let (schema, seed) = (files::SCHEMA, plan.seed);
             let fixtures: Vec<_> = sheets.iter().map(Sheet::json).collect();
-            let seed = plan.seed;
-            println!(
-                "{}",
-                json!({"schema": files::SCHEMA, "seed": seed, "fixtures": fixtures, "broken": broken})
-            );
+            let shown = json!({
+                "schema": schema, "seed": seed, "fixtures": fixtures, "broken": broken,
+            });
+            println!("{shown}");
         }
         false => {
             sheets.iter().for_each(tell);
