@@ -318,6 +318,24 @@ fn the_reference_defines_every_metric_as_the_code_does() {
     }
 }
 
+/// The example's output is what the command prints now; FLOORKEEPER_BLESS=1 writes it anew.
+#[test]
+fn the_example_of_the_reference_is_what_it_prints() {
+    let path = "docs/reference/study.md";
+    let page = fs::read_to_string(path).expect("the page");
+    let (before, example) = page.split_once("$ floorkeeper fixture run ").expect("an example");
+    let (command, rest) = example.split_once('\n').expect("its output");
+    let (shown, after) = rest.split_once("```").expect("its end");
+    let asked = command.split(" --export").next().expect("options");
+    let printed = good(&asked.split(' ').collect::<Vec<_>>());
+    if std::env::var_os("FLOORKEEPER_BLESS").is_some() {
+        let anew = format!("{before}$ floorkeeper fixture run {command}\n{printed}```{after}");
+        fs::write(path, anew).expect("the page can be written");
+        return;
+    }
+    assert_eq!(shown, printed, "FLOORKEEPER_BLESS=1 cargo test --test fixtures_study blesses it");
+}
+
 /// A tier of a TextGrid: its name, and its stretches or its points.
 type Tier = (String, Vec<(f64, f64, String)>);
 

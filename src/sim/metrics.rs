@@ -251,8 +251,8 @@ impl View<'_> {
     fn is_meant(&self, said: &Said) -> bool {
         let backchannels = self.script.config.turn.barge_in.backchannels.clone();
         let policy = BargeIn { backchannels, ..BargeIn::default() };
-        let begun = self.heard.iter().filter(|one| one.from <= said.from && !one.words.is_empty());
-        let answers = begun.last().is_some_and(|one| one.words.ends_with('?'));
+        let begun = self.heard.iter().rfind(|one| one.from <= said.from && !one.words.is_empty());
+        let answers = begun.is_some_and(|one| one.words.ends_with('?'));
         !said.words.trim().is_empty() && (answers || !policy.is_backchannel(&said.words))
     }
 
