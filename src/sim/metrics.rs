@@ -199,7 +199,8 @@ impl Call {
             Some(one.until.since(one.from.max(fence.0)))
         };
         let spans = self.heard.iter().filter_map(behind).map(|span| span.as_secs_f64());
-        spans.map(|seconds| (seconds * self.words_per_s).ceil()).sum()
+        // Not `sum`, which makes -0 of nothing.
+        spans.fold(0.0, |words, seconds| words + (seconds * self.words_per_s).ceil())
     }
 }
 
@@ -385,6 +386,16 @@ mod tests {
         assert_eq!(metric("false_interruptions", &answer), Sample::Share { hits: 0, of: 0 });
         let echo = outcome("Hello.", &[], stop_at(1_720));
         assert_eq!(metric("false_interruptions", &echo), Sample::Share { hits: 1, of: 1 });
+    }
+
+    #[test]
+    fn a_call_without_an_interruption_has_zeros_and_no_stop_time() {
+        let call = outcome("Hello.", &[], Vec::new());
+        let Sample::Value(Some(words)) = metric("words_heard_after_fence", &call) else {
+            panic!("a number of words")
+        };
+        assert_eq!(words.to_string(), "0");
+        assert_eq!(metric("stop_pause_ms", &call), Sample::Value(None));
     }
 
     #[test]
