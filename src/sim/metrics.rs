@@ -152,7 +152,7 @@ impl Call {
         let facts = &outcome.facts;
         let heard = heard::heard(&outcome.sent);
         let count = |name: &str| facts.iter().filter(|fact| fact.name == name).count();
-        let view = View { script, facts, heard: &heard, said: &outcome.said };
+        let view = View { policy: &outcome.barge_in, facts, heard: &heard, said: &outcome.said };
         Call {
             onsets: view.onsets(),
             gaps: view.gaps(),
@@ -206,7 +206,7 @@ impl Call {
 
 /// What there is to look at.
 struct View<'a> {
-    script: &'a Script,
+    policy: &'a BargeIn,
     facts: &'a [Fact],
     heard: &'a [Heard],
     said: &'a [Said],
@@ -237,7 +237,7 @@ impl View<'_> {
         let until = stop.map(|stop| stop.at);
         let sounded = self.heard.iter().filter(|one| until.is_some_and(|until| one.from < until));
         let silence = sounded.map(|one| one.until).max();
-        let decided = said.from + self.script.config.turn.barge_in.backchannel;
+        let decided = said.from + self.policy.backchannel;
         let same = |one: &&Heard| one.item == answer.item || one.generation == answer.generation;
         Onset {
             meant: self.is_meant(said),
@@ -250,16 +250,14 @@ impl View<'_> {
 
     /// It has words, and they say more than "go on".
     fn is_meant(&self, said: &Said) -> bool {
-        let backchannels = self.script.config.turn.barge_in.backchannels.clone();
-        let policy = BargeIn { backchannels, ..BargeIn::default() };
         let begun = self.heard.iter().rfind(|one| one.from <= said.from && !one.words.is_empty());
         let answers = begun.is_some_and(|one| one.words.ends_with('?'));
-        !said.words.trim().is_empty() && (answers || !policy.is_backchannel(&said.words))
+        !said.words.trim().is_empty() && (answers || !self.policy.is_backchannel(&said.words))
     }
 
     /// Stops behind which no sound of the caller stands: the agent's own echo, most likely.
     fn unprovoked(&self) -> usize {
-        let patience = self.script.config.turn.barge_in.backchannel;
+        let patience = self.policy.backchannel;
         let stops = self.facts.iter().filter(|fact| is_fence(fact, "barge_in"));
         let provoked = |stop: &Fact| {
             self.said.iter().any(|s| s.from <= stop.at && stop.at <= s.until + patience)

@@ -23,6 +23,7 @@ use crate::id::{CallId, ItemId, RunId, Stage, TenantId};
 use crate::leg::{FromCaller, HangUp, Modality, Settings, ToCaller};
 use crate::provider::BuildError;
 use crate::time::{Timestamp, ms};
+use crate::turn::bargein::BargeIn;
 
 /// The caller's sound comes in such pieces.
 pub(super) const TICK: Duration = ms(20);
@@ -52,6 +53,8 @@ pub struct Outcome {
     pub said: Vec<Said>,
     /// What the far end received, in virtual time.
     pub sent: Vec<(Timestamp, Sent)>,
+    /// The barge-in policy that the call had.
+    pub barge_in: BargeIn,
     /// What interrupted answers left in the next request.
     pub heard: Vec<HeardCheck>,
     /// Every request to the model, line by line.
@@ -109,6 +112,7 @@ pub(super) struct World {
     pub(super) interrupted: Option<(String, Duration)>,
     pub(super) watch: Watch,
     pub(super) words_per_s: f64,
+    barge_in: BargeIn,
     pub(super) prompts: VecDeque<Event>,
     /// The item that sounded last.
     pub(super) sounding: Option<ItemId>,
@@ -177,6 +181,7 @@ impl World {
             interrupted: None,
             watch: Watch::new(profile.budget, wait),
             words_per_s: heard::words_per_s(script),
+            barge_in: profile.barge_in.clone(),
             prompts: VecDeque::new(),
             sounding: None,
         };
@@ -469,6 +474,7 @@ impl World {
             tracks: None,
             said: self.said,
             sent: self.sent,
+            barge_in: self.barge_in,
             heard: self.heard,
             asked: self.asked,
         }
