@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::facts::Fact;
+use super::heard::Said;
 use super::script::{Colour, Source, What};
 use super::workers::Utterance;
 use super::world::{TICK, World};
@@ -39,7 +40,7 @@ impl World {
             What::Plays { source: Source::Wav { words, .. }, .. } => (until, words, false, true),
             _ => (until, &String::new(), false, false),
         };
-        self.said.push((self.now, until, words.clone()));
+        self.said.push(Said { from: self.now, until, words: words.clone() });
         if self.ends.are_heard() {
             return;
         }
@@ -81,9 +82,8 @@ impl World {
         self.ends.capture(self.now);
         while let Some(arrived) = self.ends.arrive(self.now) {
             let at = arrived.captured;
-            let speaks = |(from, until, words): &(Timestamp, Timestamp, String)| {
-                *from < at + TICK && *until > at && !words.is_empty()
-            };
+            let speaks =
+                |said: &Said| said.from < at + TICK && said.until > at && !said.words.is_empty();
             if self.said.iter().any(speaks) {
                 self.workers.hear_for(TICK);
             }
@@ -127,13 +127,9 @@ pub(crate) fn told(what: &What) -> Option<String> {
 }
 
 /// What the caller says in an utterance that began then.
-pub(super) fn since(
-    said: &[(Timestamp, Timestamp, String)],
-    now: Timestamp,
-    from: Timestamp,
-) -> Utterance {
-    let within = said.iter().filter(|(start, until, _)| *until > from && *start <= now);
-    let words = within.map(|(_, _, words)| words.as_str()).filter(|words| !words.is_empty());
+pub(super) fn since(said: &[Said], now: Timestamp, from: Timestamp) -> Utterance {
+    let within = said.iter().filter(|said| said.until > from && said.from <= now);
+    let words = within.map(|said| said.words.as_str()).filter(|words| !words.is_empty());
     let words: Vec<&str> = words.collect();
     Utterance { words: words.join(" ").trim().to_owned(), so_far: now.since(from) }
 }

@@ -7,9 +7,12 @@
 
 pub(crate) mod caller;
 pub(crate) mod client;
+pub mod drawn;
 pub mod expect;
 pub mod facts;
 mod gates;
+pub mod heard;
+pub mod metrics;
 mod names;
 mod others;
 mod reading;

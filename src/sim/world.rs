@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::expect::{self, HeardCheck};
 use super::facts::Fact;
 use super::gates::SimGates;
-use super::script::{Deed, Script, WORDS_PER_S, What, When};
+use super::heard::{self, Said, Sent};
+use super::script::{Deed, Script, What, When};
 use super::sound::ends::Ends;
 use super::tracks::{Staging, Tracks};
 use super::watch::Watch;
@@ -17,12 +18,13 @@ use crate::admission::{Admit, Lease, OwnerId, Release, Wake};
 use crate::audio::duration_to_samples;
 use crate::call::{Action, Call, Cause, Choose, Event, Identity, trace};
 use crate::config::Abilities;
-use crate::dialogue::{ToolChoice, ToolRuns, ToolSpec};
+use crate::dialogue::ToolChoice;
 use crate::evidence::Evidence;
-use crate::id::{CallId, ItemId, RunId, Stage, TenantId, ToolId};
+use crate::id::{CallId, ItemId, RunId, Stage, TenantId};
 use crate::leg::{FromCaller, HangUp, Modality, Settings, ToCaller};
 use crate::provider::BuildError;
 use crate::time::{Timestamp, ms};
+use crate::turn::bargein::BargeIn;
 
 /// The caller's sound comes in such pieces.
 pub(super) const TICK: Duration = ms(20);
@@ -38,7 +40,7 @@ pub(super) const HOLDER: OwnerId = OwnerId(u64::MAX);
 const STEPS_MAX: u32 = 100_000;
 
 /// What came of a fixture.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// The story, line by line.
     pub trace: String,
@@ -48,6 +50,16 @@ pub struct Outcome {
     pub problems: Vec<String>,
     /// What sounded, where it was to be recorded.
     pub tracks: Option<Tracks>,
+    /// What the caller said, in virtual time.
+    pub said: Vec<Said>,
+    /// What the far end received, in virtual time.
+    pub sent: Vec<(Timestamp, Sent)>,
+    /// The barge-in policy that the call had.
+    pub barge_in: BargeIn,
+    /// What interrupted answers left in the next request.
+    pub heard: Vec<HeardCheck>,
+    /// Every request to the model, line by line.
+    pub asked: Vec<Vec<String>>,
 }
 
 /// Runs a fixture.
@@ -80,8 +92,8 @@ pub(super) struct World {
     pub(super) awaited: Vec<(usize, Deed)>,
     pub(super) holds: BTreeMap<usize, Vec<Lease>>,
     pub(super) hold_times: BTreeMap<(Timestamp, usize, bool), ()>,
-    /// What the caller has said or is saying: from, to, words.
-    pub(super) said: Vec<(Timestamp, Timestamp, String)>,
+    /// What the caller has said or is saying.
+    pub(super) said: Vec<Said>,
     /// Until when a scripted detector hears speech.
     pub(super) speaks_until: Timestamp,
     pub(super) next_tick: Timestamp,
@@ -90,6 +102,7 @@ pub(super) struct World {
     pub(super) stages: BTreeMap<RunId, Stage>,
     pub(super) lines: Vec<String>,
     pub(super) facts: Vec<Fact>,
+    pub(super) sent: Vec<(Timestamp, Sent)>,
     pub(super) problems: Vec<String>,
     pub(super) heard: Vec<HeardCheck>,
     /// Every request to the model, line by line.
@@ -105,6 +118,7 @@ pub(super) struct World {
     pub(super) interrupted: Option<(String, Duration)>,
     pub(super) watch: Watch,
     pub(super) words_per_s: f64,
+    barge_in: BargeIn,
     pub(super) prompts: VecDeque<Event>,
     /// The item that sounded last.
     pub(super) sounding: Option<ItemId>,
@@ -155,6 +169,7 @@ impl World {
             stages: BTreeMap::new(),
             lines: Vec::new(),
             facts: Vec::new(),
+            sent: Vec::new(),
             problems,
             heard: Vec::new(),
             asked: Vec::new(),
@@ -165,7 +180,8 @@ impl World {
             saying: String::new(),
             interrupted: None,
             watch: Watch::new(profile.budget, wait),
-            words_per_s: words_per_s(script),
+            words_per_s: heard::words_per_s(script),
+            barge_in: profile.barge_in.clone(),
             prompts: VecDeque::new(),
             sounding: None,
         };
@@ -312,6 +328,7 @@ impl World {
 
     fn carry_out(&mut self, action: Action) {
         self.watch.action(self.now, &action, &mut self.problems);
+        self.sent.extend(Sent::of(&action).map(|sent| (self.now, sent)));
         if let Some(line) = trace::action(&action) {
             self.line(&line);
         }
@@ -323,7 +340,9 @@ impl World {
                     self.fact(Fact::first_audio(self.now));
                 }
             }
-            Action::Tell(ToCaller::ClearFarEnd { .. }) => self.ends.clear(self.now),
+            Action::Tell(ToCaller::ClearFarEnd { .. } | ToCaller::HangUp { .. }) => {
+                self.ends.clear(self.now);
+            }
             _ => {}
         }
         let fact = Fact::of_action(self.now, &action, |run| self.stages.get(&run).copied());
@@ -422,7 +441,17 @@ impl World {
         let mut trace = self.lines.join("\n");
         trace.push('\n');
         let tracks = self.ends.tracks(self.now);
-        Outcome { trace, facts: self.facts, problems: self.problems, tracks }
+        Outcome {
+            trace,
+            facts: self.facts,
+            problems: self.problems,
+            tracks,
+            said: self.said,
+            sent: self.sent,
+            barge_in: self.barge_in,
+            heard: self.heard,
+            asked: self.asked,
+        }
     }
 }
 
@@ -444,19 +473,12 @@ fn started(action: &Action) -> Option<RunId> {
     }
 }
 
-fn words_per_s(script: &Script) -> f64 {
-    let table = &script.config.tts.table;
-    let given =
-        table.get("words_per_s").and_then(|v| v.as_float().or(v.as_integer().map(|i| i as f64)));
-    given.unwrap_or(WORDS_PER_S)
-}
-
 /// The session's settings at its start.
 fn settings(script: &Script, workers: &Workers, abilities: &Abilities) -> Settings {
     let agent = script.config.default_agent();
     let mut settings = Settings {
         instructions: agent.instructions.fill(|_| None),
-        tools: specs(script, workers),
+        tools: client::specs(script, workers),
         tool_choice: ToolChoice::Auto,
         max_tokens: None,
         modality: Modality::Audio,
@@ -470,18 +492,4 @@ fn settings(script: &Script, workers: &Workers, abilities: &Abilities) -> Settin
     };
     client::apply(&mut settings, &script.session);
     settings
-}
-
-/// The scripted tools, offered to the model.
-fn specs(script: &Script, workers: &Workers) -> Vec<ToolSpec> {
-    let names: Vec<&String> = script.config.tools.keys().collect();
-    let tools = workers.tools().iter();
-    tools
-        .map(|(at, tool)| ToolSpec {
-            name: names[usize::from(*at)].clone(),
-            description: tool.description().to_owned(),
-            parameters: tool.parameters().clone(),
-            runs: ToolRuns::Here { tool: ToolId(*at), effect: tool.effect() },
-        })
-        .collect()
 }

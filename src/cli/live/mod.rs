@@ -200,7 +200,7 @@ async fn play(
     problems.extend(seen.heard.iter().filter_map(expect::too_much));
     problems.extend(seen.merged.problems);
     let trace = story(&talk.record, &talk.lines, is_own);
-    (Outcome { trace, facts: seen.merged.facts, problems, tracks: None }, notes)
+    (Outcome { trace, facts: seen.merged.facts, problems, ..Outcome::default() }, notes)
 }
 
 /// Everything seen so far, in one order.
