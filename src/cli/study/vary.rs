@@ -6,8 +6,8 @@ use toml::Value;
 
 /// Most runs of one study; more is a slip in a range.
 pub const RUNS_MAX: usize = 10_000;
-/// Tables whose keys are the provider's own: whoever builds it judges them.
-const OPEN: [&str; 5] = ["llm.", "asr.", "tts.", "vad.", "tool."];
+/// Tables whose keys are the provider's own, or the script's: whoever builds it judges them.
+const OPEN: [&str; 6] = ["llm.", "asr.", "tts.", "vad.", "tool.", "sound."];
 /// Digits behind the point that a range keeps.
 const DIGITS: u32 = 6;
 
