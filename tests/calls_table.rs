@@ -18,7 +18,9 @@ use floorkeeper::dialogue::{
 };
 use floorkeeper::evidence::{Evidence, Unknown};
 use floorkeeper::fault::Fault;
-use floorkeeper::id::{CallId, CallbackId, ClassId, Generation, ItemId, RunId, Stage, TenantId, ToolId};
+use floorkeeper::id::{
+    CallId, CallbackId, ClassId, Generation, ItemId, RunId, Stage, TenantId, ToolId,
+};
 use floorkeeper::leg::{FromCaller, Modality, Place, ResponseRequest, Settings, ToCaller};
 use floorkeeper::time::{Timestamp, ms};
 

@@ -93,6 +93,8 @@ fn another(config: &Config, key: &str) -> String {
         ("auth.origins", "[\"https://shop.example\"]"),
         ("turn.end", "silence"),
         ("turn.barge_in.policy", "duration"),
+        ("callback.offer", "never"),
+        ("handoff.offer", "always"),
         ("log.format", "json"),
         ("log.level", "debug"),
         ("vad.detector", "earshot"),

@@ -7,7 +7,7 @@ use super::{Action, Call, GOODBYE_MAX};
 use crate::admission::{Admit, Cancelled, Refusal};
 use crate::dialogue::Usage;
 use crate::evidence::{CallbackReceipt, HandoffAck};
-use crate::fallback::{NotReached, Rung, Skipped};
+use crate::fallback::{NotReached, Rung, Skip, Skipped};
 use crate::fault::Fault;
 use crate::id::{ResponseId, RunId, Stage};
 use crate::leg::{HangUp, Modality, ResponseEnd, ToCaller};
@@ -138,7 +138,10 @@ impl Call {
             handoff: listens && self.may_offer(admit, Rung::Handoff),
         };
         let said = self.profile.fallback.choose(cause, &self.profile.language, &standing);
-        for skipped in &said.skipped {
+        // Not offered and not waiting are no refusals.
+        let refused =
+            |skipped: &&Skipped| !matches!(skipped.why, Skip::NotOffered | Skip::NotQueued);
+        for skipped in said.skipped.iter().filter(refused) {
             self.tell_rung(skipped.rung, skipped.why.label());
         }
         self.note_offer(cause, &said);
@@ -376,6 +379,8 @@ pub enum Fact<'a> {
     Asked,
     /// Nobody can say whether it was arranged.
     Unknown,
+    /// A callback to this number was on record before.
+    Exists,
     /// The callback is on record.
     Committed(&'a CallbackReceipt),
     /// A human takes the caller.

@@ -25,8 +25,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::admission::{Admit, Cancelled, OwnerId, mutant};
-use crate::fallback::Rung;
 use crate::dialogue::{Item, ItemBody, ItemStatus};
+use crate::fallback::Rung;
 use crate::id::{CallId, ClassId, Generation, ItemId, ResponseId, RunId, TenantId, TurnId};
 use crate::leg::{FromCaller, HangUp, Settings, ToCaller, TurnDetection};
 use crate::time::{Timestamp, ms};
@@ -42,6 +42,7 @@ mod floor;
 mod greeting;
 mod guess;
 mod keys;
+mod offers;
 mod profile;
 mod recogniser;
 mod requests;
@@ -60,7 +61,7 @@ pub use fallback::{Cause, Choose, Fact, Said, Standing};
 pub use greeting::Greeting;
 use guess::Guess;
 use keys::Keys;
-use rungs::Offered;
+use offers::Offered;
 pub use profile::{Offering, Offers, Profile};
 pub use rungs::{Arranged, Wish};
 use state::{Ear, Floor, Orphan, Owed, Settling, Side, Stray};
@@ -288,6 +289,11 @@ impl Call {
     /// An utterance is being heard or its words are awaited: its sound is still needed.
     pub fn is_hearing(&self) -> bool {
         !matches!(self.ear, Ear::Quiet) || !self.settling.is_empty()
+    }
+
+    /// The caller may hear the agent right now: what comes from their end may be its echo.
+    pub fn agent_sounds(&self) -> bool {
+        self.floor.is_audible()
     }
 
     /// The generation that has the floor.

@@ -125,7 +125,8 @@ impl Call {
             return self.respond_beside(now, admit, *request, tag);
         }
         if self.is_arranging() {
-            let message = "What the caller agreed to is being arranged; wait until it is.".to_owned();
+            let message =
+                "What the caller agreed to is being arranged; wait until it is.".to_owned();
             let code = "call_arranging";
             return self.tell(ToCaller::Rejected { code, message, param: None, tag });
         }

@@ -13,6 +13,7 @@
 use std::time::Duration;
 
 use super::fallback::{Cause, Fact, Said};
+use super::offers::Offered;
 use super::state::{Afterwards, Consolation, Floor, Leaving, Turn};
 use super::{Action, Call, GOODBYE_MAX};
 use crate::admission::{Admit, Answer as Verdict, Cancelled, Lease, OfferId, Ticket};
@@ -22,27 +23,12 @@ use crate::fault::Fault;
 use crate::id::{RunId, Stage};
 use crate::leg::{HangUp, ToCaller};
 use crate::time::{Timestamp, ms};
-use crate::turn::number;
-use crate::turn::words::{Reply, reply, wants_callback};
+use crate::turn::words::{Reply, reply};
 
-/// How often an alternative is offered, or a number asked for, before the next rung is taken.
-const TRIES_MAX: u32 = 2;
 /// How long a human may take to say that they take the caller.
 const HANDOFF_MAX: Duration = ms(45_000);
 /// How long the acknowledged human may take to be connected.
 const CONNECT_MAX: Duration = ms(30_000);
-
-/// An alternative that the caller was offered and has not answered to.
-#[derive(Debug)]
-pub(super) struct Offered {
-    rung: Rung,
-    cause: Cause,
-    /// What the caller was asked, word for word: the consent's evidence.
-    asked: String,
-    /// They agreed, and have to say where to.
-    needs_number: bool,
-    tries: u32,
-}
 
 /// What the caller wants to have arranged, with what shows that they want it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +64,20 @@ pub enum Arranged {
     Unknown,
 }
 
+impl Arranged {
+    /// The stable label of records and metrics.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Arranged::Callback(_) => "callback",
+            Arranged::Acknowledged(_) => "acknowledged",
+            Arranged::Connected => "connected",
+            Arranged::NotReached(how) => how.label(),
+            Arranged::Refused(code) => code,
+            Arranged::Unknown => "unknown",
+        }
+    }
+}
+
 /// An alternative that is being arranged; the caller has agreed to it.
 #[derive(Debug)]
 pub(super) struct Arranging {
@@ -106,7 +106,7 @@ impl Unit {
     }
 }
 
-fn stage_of(rung: Rung) -> Stage {
+pub(super) fn stage_of(rung: Rung) -> Stage {
     match rung {
         Rung::Handoff => Stage::Handoff,
         Rung::Callback | Rung::Wait | Rung::Retry | Rung::Goodbye => Stage::Callback,
@@ -114,125 +114,8 @@ fn stage_of(rung: Rung) -> Stage {
 }
 
 impl Call {
-    /// This alternative may be offered now: somebody wants it offered, and its gate has room.
-    pub(super) fn may_offer(&self, admit: &dyn Admit, rung: Rung) -> bool {
-        let policy = match rung {
-            Rung::Callback => self.profile.offers.callback,
-            Rung::Handoff => self.profile.offers.handoff,
-            Rung::Wait | Rung::Retry | Rung::Goodbye => return false,
-        };
-        let known = rung == Rung::Handoff || self.identity.number.is_some();
-        policy.allows(known) && !self.tried.contains(&rung) && admit.spare(stage_of(rung)) > 0
-    }
-
-    /// The prompt that is about to be said asks the caller whether they want this.
-    pub(super) fn note_offer(&mut self, cause: &Cause, said: &Said) {
-        if !said.asks {
-            self.offered = None;
-            return;
-        }
-        let before = self.offers_made.iter().filter(|rung| **rung == said.rung).count() as u32;
-        self.offers_made.push(said.rung);
-        if before + 1 >= TRIES_MAX {
-            // It is not offered again behind this.
-            self.tried.push(said.rung);
-        }
-        self.offered = Some(Offered {
-            rung: said.rung,
-            cause: cause.clone(),
-            asked: said.text.clone(),
-            needs_number: false,
-            tries: before,
-        });
-    }
-
-    /// The caller spoke (or pressed keys) while an offer stood. True when that was an answer to it;
-    /// anything else lets the offer lapse and is a turn like any other.
-    pub(super) fn answers_offer(
-        &mut self,
-        now: Timestamp,
-        admit: &mut dyn Admit,
-        born: Timestamp,
-        said: &str,
-    ) -> bool {
-        let Some(offered) = self.offered.take() else { return false };
-        let language = self.profile.language.clone();
-        let number = match offered.rung {
-            Rung::Callback => number::in_words(said, &language),
-            Rung::Handoff | Rung::Wait | Rung::Retry | Rung::Goodbye => None,
-        };
-        let wants = offered.rung == Rung::Callback && wants_callback(said, &language);
-        match (number, reply(said, &language)) {
-            (Some(number), _) => {
-                let turn = self.reply_turn(now, admit, born);
-                self.arrange(now, admit, turn, offered, number, said);
-            }
-            (None, Reply::Yes) => self.agreed_to(now, admit, born, offered, said),
-            (None, _) if wants => self.agreed_to(now, admit, born, offered, said),
-            (None, Reply::No) => {
-                let turn = self.reply_turn(now, admit, born);
-                self.rung_failed(now, admit, turn, &offered.cause, offered.rung, "declined");
-            }
-            (None, Reply::Other) if offered.needs_number => {
-                let turn = self.reply_turn(now, admit, born);
-                self.ask_number(now, admit, turn, offered);
-            }
-            (None, Reply::Other) => {
-                self.tell_rung(offered.rung, "unanswered");
-                return false;
-            }
-        }
-        true
-    }
-
-    fn agreed_to(
-        &mut self,
-        now: Timestamp,
-        admit: &mut dyn Admit,
-        born: Timestamp,
-        offered: Offered,
-        said: &str,
-    ) {
-        let turn = self.reply_turn(now, admit, born);
-        let number = match offered.rung {
-            Rung::Handoff => Some(String::new()),
-            _ => self.identity.number.clone().filter(|_| !offered.needs_number),
-        };
-        match number {
-            Some(number) => self.arrange(now, admit, turn, offered, number, said),
-            None => self.ask_number(now, admit, turn, offered),
-        }
-    }
-
-    /// The caller's answer is a turn of its own; what is said next is its reply.
-    fn reply_turn(&mut self, now: Timestamp, admit: &mut dyn Admit, born: Timestamp) -> Turn {
-        let id = self.commit_turn(now, admit);
-        Turn { id, born, audible_by: Some(born + self.quiet_max()), heard: false }
-    }
-
-    fn ask_number(
-        &mut self,
-        now: Timestamp,
-        admit: &mut dyn Admit,
-        turn: Turn,
-        mut offered: Offered,
-    ) {
-        offered.tries += 1;
-        let said = self.say_of(&offered.cause, offered.rung, Fact::NeedsNumber);
-        match said {
-            Some(said) if offered.tries <= TRIES_MAX => {
-                self.tell_rung(offered.rung, "number_asked");
-                offered.needs_number = true;
-                let cause = offered.cause.clone();
-                self.speak(now, &cause, said, None, Some(turn), Afterwards::Listen);
-                self.offered = Some(offered);
-            }
-            _ => self.rung_failed(now, admit, turn, &offered.cause, offered.rung, "no_number"),
-        }
-    }
-
     /// The caller agreed: asks the rung's gate, and what stands behind it.
-    fn arrange(
+    pub(super) fn arrange(
         &mut self,
         now: Timestamp,
         admit: &mut dyn Admit,
@@ -410,12 +293,17 @@ impl Call {
                 let cause = Cause::NotReached(how);
                 self.rung_failed(now, admit, turn, &cause, rung, how.label());
             }
+            Arranged::Refused("duplicate") => {
+                self.not_arranged(now, admit, turn, rung, Fact::Exists, "duplicate");
+            }
             Arranged::Refused(code) => {
                 let fault = Fault::Rejected { status: 409, retry_after_ms: None };
                 let cause = Cause::fault(stage_of(rung), &fault);
                 self.rung_failed(now, admit, turn, &cause, rung, code);
             }
-            Arranged::Unknown => self.rung_unknown(now, admit, turn, rung),
+            Arranged::Unknown => {
+                self.not_arranged(now, admit, turn, rung, Fact::Unknown, "unknown");
+            }
         }
     }
 
@@ -442,7 +330,7 @@ impl Call {
     }
 
     /// This rung was not established: the caller is told, and the next one is tried.
-    fn rung_failed(
+    pub(super) fn rung_failed(
         &mut self,
         now: Timestamp,
         admit: &mut dyn Admit,
@@ -458,21 +346,24 @@ impl Call {
         self.console(now, admit, cause, None, Some(turn), Afterwards::Listen);
     }
 
-    fn rung_unknown(
+    /// It was not arranged now, for a reason that has words of its own.
+    fn not_arranged(
         &mut self,
         now: Timestamp,
         admit: &mut dyn Admit,
         turn: Turn,
         rung: Rung,
+        fact: Fact<'_>,
+        outcome: &'static str,
     ) {
-        self.tell_rung(rung, "unknown");
-        self.tried.push(rung);
         let cause = Cause::fault(stage_of(rung), &Fault::Slow { deadline: "arranging" });
-        match self.say_of(&cause, Rung::Retry, Fact::Unknown) {
+        match self.say_of(&cause, Rung::Retry, fact) {
             Some(said) => {
+                self.tell_rung(rung, outcome);
+                self.tried.push(rung);
                 self.speak(now, &cause, said, None, Some(turn), Afterwards::Listen);
             }
-            None => self.console(now, admit, &cause, None, Some(turn), Afterwards::Listen),
+            None => self.rung_failed(now, admit, turn, &cause, rung, outcome),
         }
     }
 
@@ -492,7 +383,7 @@ impl Call {
             }
             (Unit::Running(run), _) => {
                 self.cancel_run(now, admit, run, Cancelled::Superseded);
-                self.rung_unknown(now, admit, turn, rung);
+                self.not_arranged(now, admit, turn, rung, Fact::Unknown, "unknown");
             }
         }
     }
@@ -521,7 +412,7 @@ impl Call {
         }
     }
 
-    fn say_of(&self, cause: &Cause, rung: Rung, fact: Fact<'_>) -> Option<Said> {
+    pub(super) fn say_of(&self, cause: &Cause, rung: Rung, fact: Fact<'_>) -> Option<Said> {
         self.profile.fallback.say(cause, rung, fact, &self.profile.language)
     }
 

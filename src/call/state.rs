@@ -339,9 +339,11 @@ impl Floor {
         match self {
             Floor::Speaking(_) | Floor::PlayingOut(_) => true,
             Floor::FallingBack(prompt) => prompt.playout.has_sent(),
-            Floor::Ringing | Floor::Arranging(_) | Floor::Listening { .. } | Floor::Thinking(_) | Floor::Ended { .. } => {
-                false
-            }
+            Floor::Ringing
+            | Floor::Arranging(_)
+            | Floor::Listening { .. }
+            | Floor::Thinking(_)
+            | Floor::Ended { .. } => false,
         }
     }
 
@@ -398,7 +400,10 @@ impl Floor {
             }
             Floor::PlayingOut(tail) => Some((&tail.item, &mut tail.playout)),
             Floor::FallingBack(prompt) => Some((&prompt.item, &mut prompt.playout)),
-            Floor::Ringing | Floor::Arranging(_) | Floor::Listening { .. } | Floor::Ended { .. } => None,
+            Floor::Ringing
+            | Floor::Arranging(_)
+            | Floor::Listening { .. }
+            | Floor::Ended { .. } => None,
         }
     }
 

@@ -10,8 +10,10 @@ use serde_json::json;
 
 use super::live::{self, Live};
 use super::report::{self, Shown};
+use super::study::{self, StudyArgs};
 use crate::config::Script as FallbackScript;
 use crate::sim::script::Script;
+use crate::sim::tracks::Staging;
 use crate::sim::world::{self, Outcome};
 
 /// What `fixture run` is given.
@@ -39,6 +41,39 @@ pub struct FixtureArgs {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    study: StudyArgs,
+}
+
+impl FixtureArgs {
+    /// Why these fixtures are not run as a study, which `option` asks for.
+    fn no_study(&self, option: &str) -> Option<String> {
+        let (other, why) = [
+            (
+                self.live.is_some(),
+                "--live",
+                "studies run in virtual time, where a seed is a call; run it without --live",
+            ),
+            (
+                self.bless,
+                "--bless",
+                "golden traces are of the script as written; bless it without the study",
+            ),
+            (
+                self.report.is_some(),
+                "--report",
+                "a page shows calls one by one; --export writes every call of a study",
+            ),
+            (
+                self.trace,
+                "--trace",
+                "a study prints metrics; --export writes what happened in every call",
+            ),
+        ]
+        .into_iter()
+        .find_map(|(given, name, why)| given.then_some((name, why)))?;
+        Some(format!("{other} with {option}: {why}"))
+    }
 }
 
 /// One fixture's result.
@@ -66,7 +101,14 @@ impl Ran {
 
 /// Runs fixtures: exit code 0 when all pass, 1 when one fails, 2 when one cannot be read or run.
 pub async fn run(args: &FixtureArgs) -> ExitCode {
-    match run_all(args).await {
+    let ran = match args.study.wanted() {
+        None => run_all(args).await,
+        Some(option) => match args.no_study(option) {
+            None => return study::run(&args.paths, &args.study, args.json),
+            Some(problem) => Err(problem),
+        },
+    };
+    match ran {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(problem) => {
@@ -165,8 +207,10 @@ pub fn run_file(path: &Path, bless: bool) -> Result<Ran, String> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("{name}: {e}"))?;
     let script = Script::parse(&name, &text).map_err(|e| e.to_string())?;
     let fallback = FallbackScript::read(None).map_err(|e| e.to_string())?;
+    let (bank, notes) = live::voice::for_virtual_time(&script, path)?;
+    let staging = Staging { bank: Some(&bank), ..Staging::default() };
     let mut outcome =
-        world::run(&script, Arc::new(fallback)).map_err(|e| format!("{name}: {e}"))?;
+        world::stage(&script, Arc::new(fallback), staging).map_err(|e| format!("{name}: {e}"))?;
     let golden = path.with_extension("trace");
     if bless {
         std::fs::write(&golden, &outcome.trace)
@@ -176,7 +220,7 @@ pub fn run_file(path: &Path, bless: bool) -> Result<Ran, String> {
         outcome.problems.extend(first_difference(&wanted, &outcome.trace));
     }
     let (path, about) = (path.to_owned(), script.about);
-    Ok(Ran { path, about, outcome, notes: Vec::new(), setting: None })
+    Ok(Ran { path, about, outcome, notes, setting: None })
 }
 
 fn first_difference(wanted: &str, got: &str) -> Option<String> {

@@ -17,6 +17,7 @@ pub mod report;
 pub mod serve;
 mod spoken;
 pub mod storm;
+mod study;
 pub mod wav;
 pub mod wer;
 

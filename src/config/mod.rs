@@ -26,10 +26,10 @@ mod show;
 mod template;
 mod unknown;
 
+use crate::call::Offers;
 pub use agent::{Agent, AgentLimits, DEFAULT_AGENT};
 pub use auth::{Auth, Key};
 pub use calls::Abilities;
-use crate::call::Offers;
 pub use chosen::Chosen;
 pub use classes::{Class, Classes, NO_CLASS};
 pub use error::{ConfigError, ConfigErrors};

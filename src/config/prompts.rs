@@ -234,6 +234,7 @@ impl call::Choose for Script {
             call::Fact::NeedsNumber => facts.offering(rung).needs_number(),
             call::Fact::Asked => facts.asked(),
             call::Fact::Unknown => facts.outcome_unknown(),
+            call::Fact::Exists => facts.exists(),
             call::Fact::Committed(receipt) => facts.committed(receipt),
             call::Fact::Acknowledged(ack) => facts.acknowledged(ack),
         };
@@ -274,9 +275,7 @@ fn meant(cause: &call::Cause) -> Cause {
             | HangUp::Goodbye
             | HangUp::HandedOver
             | HangUp::Misbehaved
-            | HangUp::Broken => {
-                CallEnd::Broken
-            }
+            | HangUp::Broken => CallEnd::Broken,
         }),
     }
 }

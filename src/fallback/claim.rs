@@ -56,6 +56,8 @@ claims! {
     CallbackOffered = "callback.offered",
     /// The caller wants a callback, and nobody knows where to.
     CallbackNeedsNumber = "callback.needs_number",
+    /// A callback to this number was on record before.
+    CallbackExists = "callback.exists",
     /// A human can be asked now, if the caller wants it.
     HandoffOffered = "handoff.offered",
     /// A human is being asked.
@@ -133,6 +135,13 @@ impl Facts {
     /// The caller wants to be called back, and has to say where.
     pub fn needs_number(mut self) -> Facts {
         self.held.insert(Claim::CallbackNeedsNumber);
+        self
+    }
+
+    /// A callback to this number was on record before.
+    pub fn exists(mut self) -> Facts {
+        self.held.insert(Claim::CallbackExists);
+        self.held.remove(&Claim::NothingArranged);
         self
     }
 

@@ -41,7 +41,6 @@ impl Rung {
     pub fn named(label: &str) -> Option<Rung> {
         Rung::ALL.into_iter().find(|rung| rung.label() == label)
     }
-
 }
 
 impl fmt::Display for Rung {

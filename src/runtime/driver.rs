@@ -15,13 +15,14 @@ use super::gates::{OwnerGates, WAITS_MAX};
 use super::record::{Record, Standing};
 use super::runs::Ahead;
 use super::service::Service;
-use super::sound::{Keep, Sound, Windows, position};
+use super::sound::{Keep, Sound, position};
 use crate::admission::Wake;
 use crate::audio::{CALLER_RATE_HZ, samples_to_duration};
 use crate::call::{Action, Call, Event, Identity, Profile, trace};
 use crate::id::RunId;
 use crate::leg::{FromCaller, HangUp, Settings, ToCaller, TurnDetection};
 use crate::provider::ear::gain::Gain;
+use crate::provider::ear::windows::Windows;
 use crate::time::{Timestamp, ms};
 use crate::transport::Leg;
 
@@ -196,7 +197,8 @@ impl Driver {
         let Some(mut windows) = self.windows.take() else { return };
         let heard = self.sound.end() - windows.pending_after(samples.len()) as u64;
         let mut speech = Vec::new();
-        windows.push(samples, |probability, size| speech.push((probability, size)));
+        let agent_sounds = self.call.agent_sounds();
+        windows.push(samples, agent_sounds, |probability, size| speech.push((probability, size)));
         self.windows = Some(windows);
         let total: usize = speech.iter().map(|(_, size)| size).sum();
         let mut at = heard.saturating_sub(total as u64);

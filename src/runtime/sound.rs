@@ -1,13 +1,10 @@
-//! The caller's sound in the real world: kept as long as somebody may need it, cut into detector
-//! windows.
+//! The caller's sound in the real world: kept as long as somebody may need it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::audio::{CALLER_RATE_HZ, duration_to_samples, samples_to_duration};
 use crate::codec::packed::Packed;
-use crate::provider::ear::Listening;
-use crate::provider::ear::gain::Gain;
 
 /// More than any usual prefix padding and the time speech takes to be known.
 const KEPT_START: Duration = Duration::from_millis(500);
@@ -17,8 +14,6 @@ const KEPT_JUDGED: Duration = Duration::from_secs(9);
 const KEPT_UTTERANCE: Duration = Duration::from_secs(30);
 /// Kept while the client decides what an utterance is.
 const KEPT_MANUAL: Duration = Duration::from_secs(120);
-/// A window this quiet holds no speech: the detector is not asked.
-const PLAINLY_SILENT_DBFS: f32 = -55.0;
 
 /// Sound by its position since the call began, packed in the pieces it came in: no room beyond what
 /// it needs.
@@ -110,51 +105,6 @@ pub(super) fn samples_at(position: Duration) -> u64 {
     position.as_micros() as u64 * u64::from(CALLER_RATE_HZ) / 1_000_000
 }
 
-/// One call's speech detector with the window it is collecting. Plainly silent windows are not
-/// judged at all.
-pub(super) struct Windows {
-    listening: Box<dyn Listening>,
-    gain: Gain,
-    window: Vec<i16>,
-}
-
-impl Windows {
-    /// Nothing heard yet.
-    pub fn new(listening: Box<dyn Listening>, gain: Gain) -> Self {
-        let window = Vec::with_capacity(listening.window());
-        Windows { listening, gain, window }
-    }
-
-    /// How many samples would be in an incomplete window behind this many more.
-    pub fn pending_after(&self, coming: usize) -> usize {
-        (self.window.len() + coming) % self.listening.window()
-    }
-
-    /// Takes sound and gives the probability of each window that is now complete, with its length.
-    pub fn push(&mut self, mut samples: &[i16], mut heard: impl FnMut(f32, usize)) {
-        let size = self.listening.window();
-        while !samples.is_empty() {
-            let take = (size - self.window.len()).min(samples.len());
-            self.window.extend_from_slice(&samples[..take]);
-            samples = &samples[take..];
-            if self.window.len() == size {
-                let probability = self.judge(size);
-                self.window.clear();
-                heard(probability, size);
-            }
-        }
-    }
-
-    fn judge(&mut self, size: usize) -> f32 {
-        let (window, level) = self.gain.level(&self.window, CALLER_RATE_HZ);
-        if level < PLAINLY_SILENT_DBFS {
-            self.listening.skip(size);
-            return 0.0;
-        }
-        self.listening.hear(window)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,33 +119,5 @@ mod tests {
         assert_eq!(sound.since(0).len(), 8_000, "the first second is gone");
         sound.forget();
         assert_eq!((sound.end(), sound.since(0).len()), (24_000, 0));
-    }
-
-    /// Judges every window as speech and counts how often it was asked.
-    struct Counting(std::sync::Arc<std::sync::atomic::AtomicU32>);
-
-    impl Listening for Counting {
-        fn window(&self) -> usize {
-            512
-        }
-        fn hear(&mut self, _: &[i16]) -> f32 {
-            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            0.99
-        }
-        fn skip(&mut self, _: usize) {}
-    }
-
-    #[test]
-    fn every_window_is_judged_but_plain_silence() {
-        let asked = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
-        let count = || asked.load(std::sync::atomic::Ordering::Relaxed);
-        let mut windows = Windows::new(Box::new(Counting(asked.clone())), Gain::new(0.0));
-        let mut told = 0;
-        windows.push(&[8_000; 512 * 8 + 100], |_, _| told += 1);
-        assert_eq!((told, count()), (8, 8), "what is incomplete waits for the rest");
-        windows.push(&[500; 412], |_, _| told += 1);
-        assert_eq!((told, count()), (9, 9));
-        windows.push(&[0; 512], |probability, _| assert_eq!(probability, 0.0));
-        assert_eq!(count(), 9);
     }
 }

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use super::script::{Session, What};
+use super::script::{Script, Session, What};
+use super::workers::Workers;
 use super::world::World;
 use crate::call::Event;
 use crate::dialogue::{Item, ItemBody, ItemStatus, Message, Role, ToolRuns, ToolSpec};
-use crate::id::ItemId;
+use crate::id::{ItemId, ToolId};
 use crate::leg::{FromCaller, Modality, Place, ResponseRequest, Settings, TurnDetection};
 use crate::time::ms;
 
@@ -16,7 +17,7 @@ impl World {
     pub(super) fn of_client(&mut self, what: What) -> Option<Event> {
         let tag = None;
         let said = match what {
-            What::Says { .. } | What::Noise(_) => return None,
+            What::Says { .. } | What::Noise { .. } | What::Plays { .. } => return None,
             What::Drains => return Some(Event::Drain),
             What::Commits => {
                 let at = Duration::from_micros(self.now.as_micros());
@@ -83,6 +84,20 @@ pub(super) fn apply(settings: &mut Settings, session: &Session) {
         runs: ToolRuns::AtClient,
     });
     settings.tools.extend(named);
+}
+
+/// The scripted tools, offered to the model.
+pub(super) fn specs(script: &Script, workers: &Workers) -> Vec<ToolSpec> {
+    let names: Vec<&String> = script.config.tools.keys().collect();
+    let tools = workers.tools().iter();
+    tools
+        .map(|(at, tool)| ToolSpec {
+            name: names[usize::from(*at)].clone(),
+            description: tool.description().to_owned(),
+            parameters: tool.parameters().clone(),
+            runs: ToolRuns::Here { tool: ToolId(*at), effect: tool.effect() },
+        })
+        .collect()
 }
 
 /// A message of a request as expectations write it.

@@ -67,6 +67,9 @@ impl Fact {
             Event::ToolReturned { outcome, .. } => {
                 Fact::new(at, "tool.returned", vec![("", outcome.label().to_owned())])
             }
+            Event::Arranged { what, .. } => {
+                Fact::new(at, "arranged", vec![("", what.label().to_owned())])
+            }
             Event::WaitEnded { stage, terminal, .. } => {
                 let how = terminal.disposition().label.to_owned();
                 Fact::new(at, format!("{}.wait_ended", stage.kind()), vec![("", how)])

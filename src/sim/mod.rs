@@ -5,13 +5,19 @@
 //! the script's expectations ([`expect`]) and the golden trace are held against. Same script, same
 //! trace.
 
+pub(crate) mod caller;
 pub(crate) mod client;
+pub mod drawn;
 pub mod expect;
 pub mod facts;
 mod gates;
+pub mod heard;
+pub mod metrics;
+mod names;
 mod others;
 mod reading;
 pub mod script;
+pub mod sound;
 pub mod storm;
 pub mod tracks;
 mod watch;

@@ -1,20 +1,30 @@
-//! Reading a fixture: every wrong key or value is answered with the file, the key and what would be
-//! right.
+//! Reading a fixture: every wrong key or value is answered with the file, the line, the key and
+//! what would be right.
 
+mod deeds;
+mod expects;
+mod places;
+mod possible;
+mod scene;
+
+use std::cell::RefCell;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use super::script::{Deed, Expect, Held, Script, ScriptError, Session, WORDS_PER_S, What, When};
+use self::places::{Places, line_at};
+use super::script::{Held, Mention, Scene, Script, ScriptError, Session};
 use crate::config::Config;
 
 /// Keys of a fixture that are not the configuration's.
-const OWN_KEYS: [&str; 6] = ["about", "caller", "gate", "expect", "ends_by", "session"];
-/// What a deed can be.
-const DEEDS: &str = "one of says, noise, hangs_up, presses, cancels, responds, writes, outputs, \
-                     truncates, commits, clears, configures, drains";
+const OWN_KEYS: [&str; 7] = ["about", "caller", "gate", "expect", "ends_by", "session", "sound"];
 /// Where the script language is told.
 const GUIDE: &str = "see docs/reference/fixtures.md";
+/// The shortest likeness of a word that is offered in its place.
+const LIKE: f64 = 0.7;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,8 +38,14 @@ struct RawDeed {
     span: Option<String>,
     #[serde(default)]
     mutes: bool,
+    level_dbfs: Option<f64>,
+    snr_db: Option<f64>,
     says: Option<String>,
-    noise: Option<String>,
+    plays: Option<String>,
+    words: Option<String>,
+    tone: Option<RawTone>,
+    noise: Option<RawNoise>,
+    silence: Option<String>,
     hangs_up: Option<bool>,
     presses: Option<char>,
     cancels: Option<bool>,
@@ -41,6 +57,75 @@ struct RawDeed {
     clears: Option<bool>,
     configures: Option<Session>,
     drains: Option<bool>,
+}
+
+/// `tone = { hz = 440, for = "300ms" }`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTone {
+    hz: f64,
+    #[serde(rename = "for")]
+    span: String,
+    level_dbfs: Option<f64>,
+}
+
+/// `noise = "300ms"` or `noise = { kind = "pink", for = "300ms" }`.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a time, or { kind = \"white\" or \"pink\", for = \"300ms\" }")]
+enum RawNoise {
+    Wordless(String),
+    Coloured(RawColoured),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawColoured {
+    kind: String,
+    #[serde(rename = "for")]
+    span: String,
+    level_dbfs: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSound {
+    detector: Option<String>,
+    background: Option<RawBackground>,
+    echo: Option<RawEcho>,
+    network: Option<RawNetwork>,
+    agent: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBackground {
+    noise: Option<String>,
+    wav: Option<String>,
+    level_dbfs: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawEcho {
+    delay_ms: f64,
+    attenuation_db: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawNetwork {
+    loss_pct: Option<f64>,
+    jitter_ms: Option<f64>,
+    #[serde(default)]
+    gaps: Vec<RawGap>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawGap {
+    at: String,
+    #[serde(rename = "for")]
+    span: String,
 }
 
 /// `responds = true` or `responds = "beside"`.
@@ -101,81 +186,96 @@ struct RawWithin {
 
 struct Reading<'a> {
     file: &'a str,
+    places: Places,
+    /// Recordings named so far.
+    files: RefCell<Vec<Mention>>,
 }
 
 impl Script {
     /// Reads a fixture.
     pub fn parse(file: &str, text: &str) -> Result<Script, ScriptError> {
-        let reading = Reading { file };
-        let mut table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
-            let line = e.span().map_or(0, |span| text[..span.start].lines().count().max(1));
-            reading.wrong(&format!("line {line}"), e.message(), GUIDE)
+        let root = DeTable::parse(text).map_err(|e| {
+            let line = e.span().map_or(1, |span| line_at(text, span.start));
+            let (file, key) = (file.to_owned(), "the file".to_owned());
+            let (problem, right) = (e.message().to_owned(), GUIDE.to_owned());
+            ScriptError { file, line, key, problem, right }
         })?;
-        let mut own = toml::Table::new();
-        for key in OWN_KEYS {
-            if let Some(value) = table.remove(key) {
-                own.insert(key.to_owned(), value);
-            }
-        }
-        let about = own.get("about").and_then(toml::Value::as_str).unwrap_or("").to_owned();
+        let places = Places::of(text, root.get_ref());
+        let reading = Reading { file, places, files: RefCell::default() };
+        let own = root.get_ref();
+        let about = own.get("about").and_then(|value| value.get_ref().as_str()).unwrap_or("");
         if about.is_empty() {
             return Err(reading.wrong("about", "it is missing", "one sentence on what this shows"));
         }
-        let ends_by = match own.get("ends_by").and_then(toml::Value::as_str) {
-            Some(text) => reading.span("ends_by", text)?,
+        let ends_by = match own.get("ends_by") {
+            Some(value) => reading.span("ends_by", &reading.read::<String>("ends_by", value)?)?,
             None => Duration::from_secs(60),
         };
         let session = match own.get("session") {
-            Some(value) => value
-                .clone()
-                .try_into()
-                .map_err(|e: toml::de::Error| reading.wrong("session", e.message(), GUIDE))?,
+            Some(value) => reading.read("session", value)?,
             None => Session::default(),
         };
-        let caller = reading.list(&own, "caller", Reading::deed)?;
+        let scene = match own.get("sound") {
+            Some(value) => reading.scene(reading.read("sound", value)?)?,
+            None => Scene::default(),
+        };
+        let caller = reading.list(own, "caller", Reading::deed)?;
+        reading.mixed(&caller, &scene)?;
+        let gates = reading.list(own, "gate", Reading::held)?;
+        let expect = reading.list(own, "expect", Reading::expect)?;
+        reading.facts(&caller, &expect)?;
         reading.possible(&caller, ends_by)?;
-        Ok(Script {
-            about,
-            caller,
-            session,
-            gates: reading.list(&own, "gate", Reading::held)?,
-            expect: reading.list(&own, "expect", Reading::expect)?,
-            config: reading.config(table)?,
-            ends_by,
-        })
+        let config = reading.config(text)?;
+        reading.gates(&gates, &config)?;
+        let (about, files) = (about.to_owned(), reading.files.take());
+        Ok(Script { about, caller, session, scene, files, gates, expect, config, ends_by })
     }
 }
 
 impl Reading<'_> {
     fn wrong(&self, key: &str, problem: impl Into<String>, right: &str) -> ScriptError {
+        let line = self.places.line(key);
         let (file, key) = (self.file.to_owned(), key.to_owned());
-        ScriptError { file, key, problem: problem.into(), right: right.to_owned() }
+        ScriptError { file, line, key, problem: problem.into(), right: right.to_owned() }
     }
 
-    fn list<R: serde::de::DeserializeOwned, T>(
+    fn list<R: DeserializeOwned, T>(
         &self,
-        own: &toml::Table,
+        own: &DeTable<'_>,
         key: &str,
         read: fn(&Self, &str, R) -> Result<T, ScriptError>,
     ) -> Result<Vec<T>, ScriptError> {
         let Some(value) = own.get(key) else { return Ok(Vec::new()) };
-        let Some(entries) = value.as_array() else {
+        let Some(entries) = value.get_ref().as_array() else {
             return Err(self.wrong(key, "it is no list", "a [[…]] header before each entry"));
         };
         let mut all = Vec::new();
         for (at, entry) in entries.iter().enumerate() {
             let name = format!("{key}[{}]", at + 1);
-            let raw: R = entry
-                .clone()
-                .try_into()
-                .map_err(|e: toml::de::Error| self.wrong(&name, e.message(), GUIDE))?;
-            all.push(read(self, &name, raw)?);
+            all.push(read(self, &name, self.read(&name, entry)?)?);
         }
         Ok(all)
     }
 
+    /// What stands at a key, whose own keys have to be the right ones.
+    fn read<R: DeserializeOwned>(
+        &self,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<R, ScriptError> {
+        R::deserialize(ValueDeserializer::from(value.clone())).map_err(|e| {
+            let inner = e.span().and_then(|span| self.places.key_at(key, span.start));
+            let key = inner.unwrap_or(key);
+            let (problem, right) = told(e.message());
+            self.wrong(key, problem, &right)
+        })
+    }
+
     /// The rest of the file is configuration; every provider is scripted unless it says otherwise.
-    fn config(&self, mut table: toml::Table) -> Result<Config, ScriptError> {
+    fn config(&self, text: &str) -> Result<Config, ScriptError> {
+        // It was parsed once, with its places.
+        let mut table: toml::Table = text.parse().unwrap_or_default();
+        OWN_KEYS.iter().for_each(|key| drop(table.remove(*key)));
         for (key, name, value) in [
             ("llm", "provider", "scripted"),
             ("asr", "provider", "scripted"),
@@ -197,146 +297,32 @@ impl Reading<'_> {
         })
     }
 
-    fn deed(&self, key: &str, raw: RawDeed) -> Result<Deed, ScriptError> {
-        let when = match (&raw.at, &raw.after) {
-            (Some(at), None) => When::At(self.span(&format!("{key}.at"), at)?),
-            (None, Some(after)) => self.after(&format!("{key}.after"), after, raw.nth)?,
-            (Some(_), Some(_)) => {
-                return Err(self.wrong(key, "it has both at and after", "one of them"));
-            }
-            (None, None) => return Err(self.wrong(key, "it has no time", "at or after")),
-        };
-        let mut all = self.deeds(key, &raw)?;
-        match (all.pop(), all.is_empty()) {
-            (Some(what), true) => Ok(Deed { when, what, maybe: raw.maybe }),
-            (Some(_), false) => Err(self.wrong(key, "it is more than one deed", DEEDS)),
-            (None, _) => Err(self.wrong(key, "it does not say what the caller does", DEEDS)),
-        }
-    }
-
-    /// All that a deed says is done.
-    fn deeds(&self, key: &str, raw: &RawDeed) -> Result<Vec<What>, ScriptError> {
-        let mut all = Vec::new();
-        if let Some(words) = &raw.says {
-            let natural = words.split_whitespace().count() as f64 / WORDS_PER_S;
-            let span = match &raw.span {
-                Some(text) => self.span(&format!("{key}.for"), text)?,
-                None => Duration::from_secs_f64(natural),
-            };
-            all.push(What::Says { words: words.clone(), span, mutes: raw.mutes });
-        }
-        if let Some(span) = &raw.noise {
-            all.push(What::Noise(self.span(&format!("{key}.noise"), span)?));
-        }
-        if let Some(played) = &raw.truncates {
-            all.push(What::Truncates(self.span(&format!("{key}.truncates"), played)?));
-        }
-        match &raw.responds {
-            Some(RawResponds::Yes(true)) => all.push(What::Responds { beside: false }),
-            Some(RawResponds::How(how)) if how == "beside" => {
-                all.push(What::Responds { beside: true });
-            }
-            Some(RawResponds::Yes(false) | RawResponds::How(_)) => {
-                let right = "true, or \"beside\" for an answer beside the conversation";
-                return Err(self.wrong(&format!("{key}.responds"), "it is no way to ask", right));
-            }
-            None => {}
-        }
-        all.extend(raw.presses.map(What::Presses));
-        all.extend(raw.writes.clone().map(What::Writes));
-        all.extend(raw.outputs.clone().map(What::Outputs));
-        all.extend(raw.configures.clone().map(What::Configures));
-        let plain = [
-            (raw.hangs_up, What::HangsUp),
-            (raw.cancels, What::Cancels),
-            (raw.commits, What::Commits),
-            (raw.clears, What::Clears),
-            (raw.drains, What::Drains),
-        ];
-        all.extend(plain.into_iter().filter(|(on, _)| *on == Some(true)).map(|(_, what)| what));
-        Ok(all)
-    }
-
-    /// Deeds that can never be done are mistakes: behind the fixture's end, or waiting for each
-    /// other.
-    fn possible(&self, caller: &[Deed], ends_by: Duration) -> Result<(), ScriptError> {
-        for (at, deed) in caller.iter().enumerate() {
-            let key = format!("caller[{}]", at + 1);
-            match &deed.when {
-                When::At(time) if *time > ends_by => {
-                    let problem = format!("{time:?} is behind the fixture's end ({ends_by:?})");
-                    return Err(self.wrong(&key, problem, "an earlier time, or a later ends_by"));
-                }
-                When::At(_) => {}
-                When::After { fact, .. } if self.is_cycle(caller, at) => {
-                    let problem = format!("\"{fact}\" is only done behind this very deed");
-                    return Err(self.wrong(&key, problem, "a deed that does not wait for itself"));
-                }
-                When::After { .. } => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a deed waits, over others, for itself: every deed of that name does.
-    fn is_cycle(&self, caller: &[Deed], start: usize) -> bool {
-        let mut seen = vec![start];
-        let mut next = start;
-        loop {
-            let When::After { fact, .. } = &caller[next].when else { return false };
-            let Some(name) = fact.strip_prefix("caller.") else { return false };
-            let mut named = (0..caller.len()).filter(|&at| caller[at].what.name() == name);
-            let (Some(only), None) = (named.next(), named.next()) else { return false };
-            if seen.contains(&only) {
-                return true;
-            }
-            seen.push(only);
-            next = only;
-        }
-    }
-
     fn held(&self, key: &str, raw: RawGate) -> Result<Held, ScriptError> {
         let span = |name: &str, text: &Option<String>| {
             text.as_ref().map(|text| self.span(&format!("{key}.{name}"), text)).transpose()
         };
         let from = span("from", &raw.from)?.unwrap_or_default();
         let until = span("until", &raw.until)?;
+        if let Some(until) = until.filter(|until| *until <= from) {
+            let problem = format!("{until:?} is not behind its beginning ({from:?})");
+            return Err(self.wrong(&format!("{key}.until"), problem, "a time behind `from`"));
+        }
         Ok(Held { gate: raw.gate, units: raw.hold, from, until })
     }
 
-    fn expect(&self, key: &str, raw: RawExpect) -> Result<Expect, ScriptError> {
-        match raw {
-            RawExpect { order: Some(order), .. } => Ok(Expect::Order(order)),
-            RawExpect { never: Some(fact), after, .. } => Ok(Expect::Never { fact, after }),
-            RawExpect { count: Some(count), .. } => Ok(Expect::Count {
-                fact: count.event,
-                at_least: count.exactly.or(count.at_least).unwrap_or(0),
-                at_most: count.exactly.or(count.at_most).unwrap_or(usize::MAX),
-            }),
-            RawExpect { within: Some(within), .. } => {
-                let span = self.span(&format!("{key}.within.span"), &within.span)?;
-                Ok(Expect::Within { fact: within.event, of: within.of, span })
-            }
-            RawExpect { history_ends_with: Some(what), .. } if what == "heard" => {
-                Ok(Expect::HistoryEndsWithHeard)
-            }
-            RawExpect { asked: Some(RawAsked { nth, has, lacks }), .. } => {
-                Ok(Expect::Asked { nth, has, lacks })
-            }
-            _ => {
-                let right =
-                    "one of order, never, count, within, asked, history_ends_with = \"heard\"";
-                Err(self.wrong(key, "it expects nothing", right))
-            }
-        }
-    }
-
-    fn after(&self, key: &str, text: &str, nth: Option<u32>) -> Result<When, ScriptError> {
-        let (fact, delay) = match text.rsplit_once('+') {
-            Some((fact, delay)) => (fact.trim(), self.span(key, delay.trim())?),
-            None => (text.trim(), Duration::ZERO),
+    /// Units are held at gates that there are.
+    fn gates(&self, gates: &[Held], config: &Config) -> Result<(), ScriptError> {
+        let names: Vec<String> =
+            config.gates().iter().map(|(stage, _)| config.gate_name(*stage)).collect();
+        let unknown = |held: &&Held| !names.contains(&held.gate);
+        let Some(held) = gates.iter().find(unknown) else { return Ok(()) };
+        let at = gates.iter().position(|other| other == held).unwrap_or_default();
+        let right = match nearest(&held.gate, names.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None => format!("one of {}", names.join(", ")),
         };
-        Ok(When::After { fact: fact.to_owned(), delay, nth: nth.unwrap_or(1) })
+        let problem = format!("there is no gate \"{}\"", held.gate);
+        Err(self.wrong(&format!("gate[{}].gate", at + 1), problem, &right))
     }
 
     /// `1.2s` or `300ms`.
@@ -354,4 +340,44 @@ impl Reading<'_> {
             }
         }
     }
+
+    /// A number within bounds.
+    fn within(&self, key: &str, number: f64, least: f64, most: f64) -> Result<f64, ScriptError> {
+        match (least..=most).contains(&number) {
+            true => Ok(number),
+            false => {
+                let right = format!("a number from {least} to {most}");
+                Err(self.wrong(key, format!("{number} is out of bounds"), &right))
+            }
+        }
+    }
+}
+
+/// A parser's complaint as a problem and what would be right: of an unknown key the known one that
+/// is most like it.
+fn told(message: &str) -> (String, String) {
+    let Some(rest) = message.strip_prefix("unknown field `") else {
+        return match message.rsplit_once(", expected ") {
+            Some((problem, expected)) => (problem.to_owned(), expected.to_owned()),
+            None => (message.to_owned(), GUIDE.to_owned()),
+        };
+    };
+    let mut words = rest.split('`').step_by(2);
+    let word = words.next().unwrap_or_default();
+    let known: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let right = match nearest(word, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("one of {}", known.join(", ")),
+    };
+    (format!("there is no key `{word}` here"), right)
+}
+
+/// The candidate that is most like a word, if any is like it.
+fn nearest<'k>(word: &str, candidates: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let likeness = |known: &str| strsim::jaro_winkler(word, known);
+    candidates
+        .map(|known| (likeness(known), known))
+        .filter(|(like, _)| *like > LIKE)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
 }

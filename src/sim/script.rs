@@ -16,6 +16,10 @@ pub struct Script {
     pub caller: Vec<Deed>,
     /// The session's settings at its start.
     pub session: Session,
+    /// What is around the caller's microphone, and who listens to it.
+    pub scene: Scene,
+    /// Every recording that is played, and where the script names it.
+    pub files: Vec<Mention>,
     /// What is done to the gates from outside.
     pub gates: Vec<Held>,
     /// What must be true.
@@ -64,9 +68,23 @@ pub enum What {
         span: Duration,
         /// The sound stops coming at its end (a muted microphone) until the caller speaks again.
         mutes: bool,
+        /// How loud.
+        loudness: Loudness,
     },
     /// Makes a noise that the detector takes for speech.
-    Noise(Duration),
+    Noise {
+        /// How long it takes.
+        span: Duration,
+        /// How loud.
+        loudness: Loudness,
+    },
+    /// Makes another sound.
+    Plays {
+        /// Which.
+        source: Source,
+        /// How loud.
+        loudness: Loudness,
+    },
     /// Hangs up.
     HangsUp,
     /// Presses a key.
@@ -122,7 +140,10 @@ impl What {
     pub fn name(&self) -> &'static str {
         match self {
             What::Says { .. } => "speech",
-            What::Noise(_) => "noise",
+            What::Noise { .. } | What::Plays { source: Source::Noise { .. }, .. } => "noise",
+            What::Plays { source: Source::Wav { .. }, .. } => "plays",
+            What::Plays { source: Source::Tone { .. }, .. } => "tone",
+            What::Plays { source: Source::Silence { .. }, .. } => "silence",
             What::HangsUp => "hangs_up",
             What::Presses(_) => "presses",
             What::Cancels => "cancels",
@@ -136,6 +157,134 @@ impl What {
             What::Drains => "drains",
         }
     }
+}
+
+/// A sound that is not made by a voice.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// A recording.
+    Wav {
+        /// Its path as the script has it, from the script's own folder.
+        file: String,
+        /// What is said in it, for a scripted recogniser.
+        words: String,
+    },
+    /// One steady tone.
+    Tone {
+        /// Its pitch.
+        hz: f64,
+        /// How long.
+        span: Duration,
+    },
+    /// Noise without a voice in it.
+    Noise {
+        /// Of which colour.
+        colour: Colour,
+        /// How long.
+        span: Duration,
+    },
+    /// Digital silence: nothing else is in it either.
+    Silence {
+        /// How long.
+        span: Duration,
+    },
+}
+
+/// What a noise's power does over its frequencies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// Nothing.
+    White,
+    /// Falls by 3 dB an octave, as that of rooms and streets.
+    Pink,
+}
+
+/// How loud a sound is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Loudness {
+    /// As it was recorded or made.
+    #[default]
+    AsItIs,
+    /// At this level, in dB of full scale.
+    Level(f64),
+    /// So many dB above the background.
+    OverBackground(f64),
+}
+
+/// What is around the caller's microphone, and who listens to it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scene {
+    /// Who says what is speech.
+    pub listener: Listener,
+    /// The line that names who does.
+    pub line: usize,
+    /// What is always in the microphone.
+    pub background: Option<Background>,
+    /// The agent's own sound, come back.
+    pub echo: Option<Echo>,
+    /// The way to the server.
+    pub network: Network,
+    /// A recording that the agent sounds like.
+    pub agent: Option<String>,
+}
+
+/// Who says what is speech.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Listener {
+    /// The script: the deeds themselves.
+    #[default]
+    Scripted,
+    /// The detector of this name listens to the sound.
+    Detector(&'static str),
+}
+
+/// What is always in the microphone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Background {
+    /// What it is.
+    pub bed: Bed,
+    /// How loud, in dB of full scale.
+    pub level_dbfs: f64,
+}
+
+/// The sound of a background.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Bed {
+    /// Noise.
+    Noise(Colour),
+    /// A recording, over and over.
+    Wav(String),
+}
+
+/// The way from the caller's loudspeaker into their microphone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Echo {
+    /// How long it takes.
+    pub delay: Duration,
+    /// What is lost on it.
+    pub attenuation_db: f64,
+}
+
+/// What happens to the caller's frames on their way.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Network {
+    /// So many of a hundred never come.
+    pub loss_pct: f64,
+    /// The others come up to so much later.
+    pub jitter: Duration,
+    /// From when for how long none comes at all.
+    pub gaps: Vec<(Duration, Duration)>,
+}
+
+/// A recording that a script names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mention {
+    /// Its path as the script has it.
+    pub file: String,
+    /// The key that names it.
+    pub key: String,
+    /// The key's line.
+    pub line: usize,
 }
 
 /// Units held by somebody else.
@@ -195,12 +344,14 @@ pub enum Expect {
     },
 }
 
-/// Why a fixture cannot be run: where, which key, what would be right.
+/// Why a fixture cannot be run: file, line, key, what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}: {key}: {problem}; {right}")]
+#[error("{file}:{line}: {key}: {problem}; {right}")]
 pub struct ScriptError {
     /// The file.
     pub file: String,
+    /// The line, from 1.
+    pub line: usize,
     /// The key.
     pub key: String,
     /// What is wrong.

@@ -185,7 +185,8 @@ impl Draw {
         let mut at = 0;
         for _ in 0..self.up_to(1, 14) {
             at += self.up_to(20, 5_000);
-            let _ = writeln!(text, "[[caller]]\nat = \"{at}ms\"\n{}", self.deed());
+            // The caller may have hung up by then.
+            let _ = writeln!(text, "[[caller]]\nat = \"{at}ms\"\nmaybe = true\n{}", self.deed());
         }
         if self.chance(50) {
             let end = self.one_of(&["hangs_up = true", "drains = true"]);

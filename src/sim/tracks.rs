@@ -1,5 +1,7 @@
 //! Both ends' sound of a call, aligned, for those who want to listen to it or to measure it.
 
+use super::sound::Bank;
+
 /// What sounded: sample `n` of both tracks is at `n / rate_hz` seconds of the call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tracks {
@@ -12,10 +14,13 @@ pub struct Tracks {
 }
 
 /// How a script is staged: everything that is not in the script itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Staging {
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Staging<'a> {
     /// Seed of all that is drawn: noise, lost and late frames.
     pub seed: u64,
     /// The tracks are kept.
     pub record: bool,
+    /// Recordings and voices made ahead, at the caller's rate; without, voices are stood in for and
+    /// recordings are missing.
+    pub bank: Option<&'a Bank>,
 }

@@ -50,6 +50,14 @@ enum Running {
     Tool(Box<ToolRun>),
 }
 
+/// What the caller says in an utterance.
+pub(super) struct Utterance {
+    /// All of it.
+    pub words: String,
+    /// How long it has taken so far.
+    pub so_far: Duration,
+}
+
 /// What comes out of a run.
 pub(super) enum Came {
     /// For the call.
@@ -116,13 +124,14 @@ impl Workers {
         now: Timestamp,
         action: &Action,
         unit: Option<(Stage, OfferId)>,
-        said: impl FnOnce(Duration) -> String,
+        said: impl FnOnce(Duration) -> Utterance,
     ) {
         match action {
             Action::Recognise { run, from } => {
                 let nth = self.nth(0);
-                let mut asr = self.asr.start_with_text(now, nth, Some(&said(*from)));
-                asr.hear_for(Duration::from_micros(now.as_micros()).saturating_sub(*from));
+                let utterance = said(*from);
+                let mut asr = self.asr.start_with_text(now, nth, Some(&utterance.words));
+                asr.hear_for(utterance.so_far);
                 self.add(*run, Stage::Recognition, unit, Running::Asr(Box::new(asr)));
                 if let Some(worker) = self.runs.get_mut(run) {
                     worker.from = *from;
@@ -150,12 +159,12 @@ impl Workers {
         }
     }
 
-    fn feed(&mut self, now: Timestamp, action: &Action, said: impl FnOnce(Duration) -> String) {
+    fn feed(&mut self, now: Timestamp, action: &Action, said: impl FnOnce(Duration) -> Utterance) {
         match action {
             Action::Decode { run, seq, is_final } => {
                 let from = self.runs.get(run).map(|worker| worker.from).unwrap_or_default();
                 if let Some(Running::Asr(asr)) = self.running(*run) {
-                    asr.set_text(&said(from));
+                    asr.set_text(&said(from).words);
                     asr.hear(now, &AsrInput::Decode { seq: *seq, is_final: *is_final });
                 }
             }

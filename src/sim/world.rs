@@ -4,24 +4,27 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::client;
 use super::expect::{self, HeardCheck};
 use super::facts::Fact;
 use super::gates::SimGates;
-use super::script::{Deed, Script, WORDS_PER_S, What, When};
+use super::heard::{self, Said, Sent};
+use super::script::{Deed, Script, What, When};
+use super::sound::ends::Ends;
 use super::tracks::{Staging, Tracks};
 use super::watch::Watch;
 use super::workers::{Came, Workers};
+use super::{caller, client, names};
 use crate::admission::{Admit, Lease, OwnerId, Release, Wake};
 use crate::audio::duration_to_samples;
 use crate::call::{Action, Call, Cause, Choose, Event, Identity, Standing, trace};
 use crate::config::Abilities;
-use crate::dialogue::{ToolChoice, ToolRuns, ToolSpec};
+use crate::dialogue::ToolChoice;
 use crate::evidence::Evidence;
-use crate::id::{CallId, ItemId, RunId, Stage, TenantId, ToolId};
+use crate::id::{CallId, ItemId, RunId, Stage, TenantId};
 use crate::leg::{FromCaller, HangUp, Modality, Settings, ToCaller};
 use crate::provider::BuildError;
 use crate::time::{Timestamp, ms};
+use crate::turn::bargein::BargeIn;
 
 /// The caller's sound comes in such pieces.
 pub(super) const TICK: Duration = ms(20);
@@ -37,7 +40,7 @@ pub(super) const HOLDER: OwnerId = OwnerId(u64::MAX);
 const STEPS_MAX: u32 = 100_000;
 
 /// What came of a fixture.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// The story, line by line.
     pub trace: String,
@@ -47,6 +50,16 @@ pub struct Outcome {
     pub problems: Vec<String>,
     /// What sounded, where it was to be recorded.
     pub tracks: Option<Tracks>,
+    /// What the caller said, in virtual time.
+    pub said: Vec<Said>,
+    /// What the far end received, in virtual time.
+    pub sent: Vec<(Timestamp, Sent)>,
+    /// The barge-in policy that the call had.
+    pub barge_in: BargeIn,
+    /// What interrupted answers left in the next request.
+    pub heard: Vec<HeardCheck>,
+    /// Every request to the model, line by line.
+    pub asked: Vec<Vec<String>>,
 }
 
 /// Runs a fixture.
@@ -58,15 +71,17 @@ pub fn run(script: &Script, fallback: Arc<dyn Choose>) -> Result<Outcome, BuildE
 pub fn stage(
     script: &Script,
     fallback: Arc<dyn Choose>,
-    _staging: Staging,
+    staging: Staging<'_>,
 ) -> Result<Outcome, BuildError> {
-    let mut world = World::new(script, fallback)?;
+    let mut world = World::new(script, fallback, staging)?;
     world.live(script);
     Ok(world.finish(script))
 }
 
 pub(super) struct World {
     pub(super) now: Timestamp,
+    /// When the script ends, whatever is left of it.
+    end: Timestamp,
     pub(super) call: Call,
     pub(super) gates: SimGates,
     pub(super) workers: Workers,
@@ -77,13 +92,17 @@ pub(super) struct World {
     pub(super) awaited: Vec<(usize, Deed)>,
     pub(super) holds: BTreeMap<usize, Vec<Lease>>,
     pub(super) hold_times: BTreeMap<(Timestamp, usize, bool), ()>,
-    /// What the caller has said or is saying: from, to, words.
-    pub(super) said: Vec<(Timestamp, Timestamp, String)>,
+    /// What the caller has said or is saying.
+    pub(super) said: Vec<Said>,
+    /// Until when a scripted detector hears speech.
     pub(super) speaks_until: Timestamp,
     pub(super) next_tick: Timestamp,
+    /// The sound of both sides.
+    pub(super) ends: Ends,
     pub(super) stages: BTreeMap<RunId, Stage>,
     pub(super) lines: Vec<String>,
     pub(super) facts: Vec<Fact>,
+    pub(super) sent: Vec<(Timestamp, Sent)>,
     pub(super) problems: Vec<String>,
     pub(super) heard: Vec<HeardCheck>,
     /// Every request to the model, line by line.
@@ -99,13 +118,20 @@ pub(super) struct World {
     pub(super) interrupted: Option<(String, Duration)>,
     pub(super) watch: Watch,
     pub(super) words_per_s: f64,
+    barge_in: BargeIn,
     pub(super) prompts: VecDeque<Event>,
     /// The item that sounded last.
     pub(super) sounding: Option<ItemId>,
 }
 
 impl World {
-    fn new(script: &Script, fallback: Arc<dyn Choose>) -> Result<World, BuildError> {
+    fn new(
+        script: &Script,
+        fallback: Arc<dyn Choose>,
+        staging: Staging<'_>,
+    ) -> Result<World, BuildError> {
+        let mut problems = Vec::new();
+        let ends = Ends::new(script, staging, &mut problems)?;
         let config = &script.config;
         let workers = Workers::new(config)?;
         let agent = config.default_agent();
@@ -115,21 +141,7 @@ impl World {
             partials: true,
             tool_names: config.tools.keys().cloned().collect(),
         };
-        let mut settings = Settings {
-            instructions: agent.instructions.fill(|_| None),
-            tools: specs(script, &workers),
-            tool_choice: ToolChoice::Auto,
-            max_tokens: None,
-            modality: Modality::Audio,
-            voice: None,
-            speed: 1.0,
-            out_rate_hz: RATE_HZ,
-            turn_detection: config.turn_detection(agent, &abilities),
-            transcribe: true,
-            transcription_only: false,
-            extra_events: true,
-        };
-        client::apply(&mut settings, &script.session);
+        let settings = settings(script, &workers, &abilities);
         let identity = Identity {
             call: CallId(1),
             tenant: TenantId(0),
@@ -143,6 +155,7 @@ impl World {
         let wait = profile.fallback.choose(&waits, &profile.language, &Standing::default()).text;
         let mut world = World {
             now: Timestamp::ZERO,
+            end: Timestamp::ZERO + script.ends_by,
             call: Call::new(Timestamp::ZERO, identity, profile.clone(), settings),
             gates: SimGates::new(config.gates()),
             workers,
@@ -154,10 +167,12 @@ impl World {
             said: Vec::new(),
             speaks_until: Timestamp::ZERO,
             next_tick: Timestamp::ZERO,
+            ends,
             stages: BTreeMap::new(),
             lines: Vec::new(),
             facts: Vec::new(),
-            problems: Vec::new(),
+            sent: Vec::new(),
+            problems,
             heard: Vec::new(),
             asked: Vec::new(),
             muted: false,
@@ -167,7 +182,8 @@ impl World {
             saying: String::new(),
             interrupted: None,
             watch: Watch::new(profile.budget, wait),
-            words_per_s: words_per_s(script),
+            words_per_s: heard::words_per_s(script),
+            barge_in: profile.barge_in.clone(),
             prompts: VecDeque::new(),
             sounding: None,
         };
@@ -195,10 +211,9 @@ impl World {
     // === time ===
 
     fn live(&mut self, script: &Script) {
-        let end = Timestamp::ZERO + script.ends_by;
         self.step(Event::Connected);
         let mut steps = 0;
-        while let Some(next) = self.next_instant().filter(|next| *next <= end) {
+        while let Some(next) = self.next_instant().filter(|next| *next <= self.end) {
             steps = if next > self.now { 0 } else { steps + 1 };
             if steps > STEPS_MAX {
                 self.problems.push(format!("time stands still at {} ms", self.now.as_millis()));
@@ -214,17 +229,19 @@ impl World {
 
     /// The next instant at which anything is due.
     fn next_instant(&self) -> Option<Timestamp> {
-        let deeds = self.due.keys().next().map(|(at, _)| *at);
-        let holds = self.hold_times.keys().next().map(|(at, _, _)| *at);
-        let tick = self.ticks().then_some(self.next_tick);
-        let timer = self.call.poll_timeout(self.now).map(|(due, _)| due);
-        let all = [deeds, holds, tick, timer, self.workers.next_at(), self.gates.next_deadline()];
-        all.into_iter().flatten().min()
+        let due = self.next_due();
+        let will_be = due.filter(|due| *due <= self.end);
+        due.into_iter().chain(self.next_heard(will_be)).min()
     }
 
-    /// The caller speaks, or somebody listens for whether they go on.
-    fn ticks(&self) -> bool {
-        self.speaks_until > self.next_tick || (self.call.is_hearing() && !self.muted)
+    /// The same, but for the caller's sound.
+    fn next_due(&self) -> Option<Timestamp> {
+        let deeds = self.due.keys().next().map(|(at, _)| *at);
+        let holds = self.hold_times.keys().next().map(|(at, _, _)| *at);
+        let timer = self.call.poll_timeout(self.now).map(|(due, _)| due);
+        let rings = self.ends.rings_until(self.now);
+        let others = [self.workers.next_at(), self.gates.next_deadline()];
+        [deeds, holds, timer, rings].into_iter().chain(others).flatten().min()
     }
 
     fn happen(&mut self, script: &Script) {
@@ -246,17 +263,15 @@ impl World {
                 self.take(came);
             }
         }
-        while let Some((&(at, _), _)) = self.due.first_key_value() {
+        while let Some((&(at, deed), _)) = self.due.first_key_value() {
             if at > self.now {
                 break;
             }
             if let Some((_, what)) = self.due.pop_first() {
-                self.act(what);
+                self.act(deed, what);
             }
         }
-        if self.ticks() && self.next_tick <= self.now {
-            self.tick();
-        }
+        self.listen();
         self.step(Event::Timeout);
     }
 
@@ -270,47 +285,6 @@ impl World {
                 self.deliver();
             }
         }
-    }
-
-    fn tick(&mut self) {
-        self.next_tick = self.now + TICK;
-        let speaks = self.now < self.speaks_until;
-        if speaks {
-            self.workers.hear_for(TICK);
-        }
-        let probability = if speaks { 0.95 } else { 0.05 };
-        let at = Duration::from_micros(self.now.as_micros()) + TICK;
-        self.step(Event::Speech { probability, span: TICK, at });
-    }
-
-    // === the caller and the others ===
-
-    fn act(&mut self, what: What) {
-        match &what {
-            What::Says { words, .. } => self.line(&format!("<- caller says \"{words}\"")),
-            What::Noise(span) => self.line(&format!("<- noise of {} ms", span.as_millis())),
-            _ => {}
-        }
-        self.fact(Fact::of_caller(self.now, what.name()));
-        match what {
-            What::Says { words, span, mutes } => self.speak(words, span, mutes),
-            What::Noise(span) => self.speak(String::new(), span, false),
-            other => {
-                if let Some(event) = self.of_client(other) {
-                    self.step(event);
-                }
-            }
-        }
-    }
-
-    fn speak(&mut self, words: String, span: Duration, mutes: bool) {
-        let until = self.now + span;
-        self.said.push((self.now, until, words));
-        if !self.ticks() {
-            self.next_tick = self.now;
-        }
-        self.muted = mutes;
-        self.speaks_until = self.speaks_until.max(until);
     }
 
     // === the machine ===
@@ -356,14 +330,22 @@ impl World {
 
     fn carry_out(&mut self, action: Action) {
         self.watch.action(self.now, &action, &mut self.problems);
+        self.sent.extend(Sent::of(&action).map(|sent| (self.now, sent)));
         if let Some(line) = trace::action(&action) {
             self.line(&line);
         }
-        if let Action::Tell(ToCaller::Audio { item, .. }) = &action
-            && self.sounding.as_ref() != Some(item)
-        {
-            self.sounding = Some(item.clone());
-            self.fact(Fact::first_audio(self.now));
+        match &action {
+            Action::Tell(ToCaller::Audio { item, pcm, .. }) => {
+                self.ends.play(self.now, pcm);
+                if self.sounding.as_ref() != Some(item) {
+                    self.sounding = Some(item.clone());
+                    self.fact(Fact::first_audio(self.now));
+                }
+            }
+            Action::Tell(ToCaller::ClearFarEnd { .. } | ToCaller::HangUp { .. }) => {
+                self.ends.clear(self.now);
+            }
+            _ => {}
         }
         let fact = Fact::of_action(self.now, &action, |run| self.stages.get(&run).copied());
         if let Some(fact) = fact {
@@ -381,15 +363,15 @@ impl World {
         if let Action::Prompt { run, .. } = &action {
             return self.play_prompt(*run);
         }
-        let said = &self.said;
-        let now = self.now;
-        self.workers.start(now, &action, unit, |from| words_since(said, now, from));
+        let (now, ends, said) = (self.now, &self.ends, &self.said);
+        let utterance = |from| caller::since(said, now, ends.moment(from));
+        self.workers.start(now, &action, unit, utterance);
     }
 
     /// A prompt's sound is here at once, as long as its words would take.
     fn play_prompt(&mut self, run: RunId) {
-        let length = ms(1_000 * 40 / PROMPT_CHARS_PER_S);
-        let samples = vec![0; duration_to_samples(length, RATE_HZ)];
+        let length = duration_to_samples(ms(1_000 * 40 / PROMPT_CHARS_PER_S), RATE_HZ);
+        let samples = self.ends.prompt(RATE_HZ, length);
         self.prompts.push_back(Event::Sounded { run, phrase: 0, samples });
         self.prompts.push_back(Event::PhraseSounded { run, phrase: 0, words: Vec::new() });
         let proof = Ok(Evidence::Completed);
@@ -403,6 +385,7 @@ impl World {
     }
 
     pub(super) fn fact(&mut self, fact: Fact) {
+        debug_assert!(names::known(&fact.to_string()).is_ok(), "{fact} has no name");
         let awaited = std::mem::take(&mut self.awaited);
         self.facts.push(fact);
         for (at, deed) in awaited {
@@ -415,6 +398,13 @@ impl World {
         }
     }
 
+    /// Nothing happens until then but that the microphone is open.
+    fn is_quiet(&self, until: Timestamp) -> bool {
+        let due = self.next_due();
+        let heard = self.next_heard(None);
+        due.into_iter().chain(heard).all(|next| next > until)
+    }
+
     fn finish(mut self, script: &Script) -> Outcome {
         for (at, deed) in self.awaited.iter().filter(|(_, deed)| !deed.maybe) {
             if let When::After { fact, nth, .. } = &deed.when {
@@ -425,7 +415,7 @@ impl World {
         }
         self.awaited.clear();
         let soon = self.now + TEARDOWN;
-        if self.next_instant().is_none_or(|next| next > soon) {
+        if self.is_quiet(soon) {
             self.watch.rest(&self.call, &mut self.problems);
         }
         if self.call.has_ended().is_none() {
@@ -452,7 +442,18 @@ impl World {
         self.problems.extend(expect::check(&script.expect, &self.facts, &self.heard, &self.asked));
         let mut trace = self.lines.join("\n");
         trace.push('\n');
-        Outcome { trace, facts: self.facts, problems: self.problems, tracks: None }
+        let tracks = self.ends.tracks(self.now);
+        Outcome {
+            trace,
+            facts: self.facts,
+            problems: self.problems,
+            tracks,
+            said: self.said,
+            sent: self.sent,
+            barge_in: self.barge_in,
+            heard: self.heard,
+            asked: self.asked,
+        }
     }
 }
 
@@ -475,31 +476,23 @@ fn started(action: &Action) -> Option<RunId> {
     }
 }
 
-/// What the caller says in an utterance that began at this position of their sound.
-fn words_since(said: &[(Timestamp, Timestamp, String)], now: Timestamp, from: Duration) -> String {
-    let from = Timestamp::from_micros(from.as_micros() as u64);
-    let within = said.iter().filter(|(start, until, _)| *until > from && *start <= now);
-    let words: Vec<&str> = within.map(|(_, _, words)| words.as_str()).collect();
-    words.join(" ").trim().to_owned()
-}
-
-fn words_per_s(script: &Script) -> f64 {
-    let table = &script.config.tts.table;
-    let given =
-        table.get("words_per_s").and_then(|v| v.as_float().or(v.as_integer().map(|i| i as f64)));
-    given.unwrap_or(WORDS_PER_S)
-}
-
-/// The scripted tools, offered to the model.
-fn specs(script: &Script, workers: &Workers) -> Vec<ToolSpec> {
-    let names: Vec<&String> = script.config.tools.keys().collect();
-    let tools = workers.tools().iter();
-    tools
-        .map(|(at, tool)| ToolSpec {
-            name: names[usize::from(*at)].clone(),
-            description: tool.description().to_owned(),
-            parameters: tool.parameters().clone(),
-            runs: ToolRuns::Here { tool: ToolId(*at), effect: tool.effect() },
-        })
-        .collect()
+/// The session's settings at its start.
+fn settings(script: &Script, workers: &Workers, abilities: &Abilities) -> Settings {
+    let agent = script.config.default_agent();
+    let mut settings = Settings {
+        instructions: agent.instructions.fill(|_| None),
+        tools: client::specs(script, workers),
+        tool_choice: ToolChoice::Auto,
+        max_tokens: None,
+        modality: Modality::Audio,
+        voice: None,
+        speed: 1.0,
+        out_rate_hz: RATE_HZ,
+        turn_detection: script.config.turn_detection(agent, abilities),
+        transcribe: true,
+        transcription_only: false,
+        extra_events: true,
+    };
+    client::apply(&mut settings, &script.session);
+    settings
 }

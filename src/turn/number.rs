@@ -50,9 +50,9 @@ pub fn in_words(said: &str, language: &str) -> Option<String> {
 
 fn digit(word: &str, names: &[&str; 10]) -> Option<char> {
     let named = (b'0'..=b'9').map(char::from).zip(names).find(|(_, name)| **name == word);
-    named.map(|(digit, _)| digit).or_else(|| {
-        ALSO.iter().find(|(name, _)| *name == word).map(|(_, digit)| *digit)
-    })
+    named
+        .map(|(digit, _)| digit)
+        .or_else(|| ALSO.iter().find(|(name, _)| *name == word).map(|(_, digit)| *digit))
 }
 
 #[cfg(test)]

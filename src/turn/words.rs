@@ -68,7 +68,12 @@ pub const LOCALES: [Locale; 3] = [
             "rather not",
         ],
         callback: &[
-            "call me back", "call me", "ring me", "call back", "return call", "callback",
+            "call me back",
+            "call me",
+            "ring me",
+            "call back",
+            "return call",
+            "callback",
             "phone me",
         ],
         padding: &[
@@ -112,9 +117,7 @@ pub const LOCALES: [Locale; 3] = [
             "in ordnung",
         ],
         no: &["nein", "nee", "nö", "nicht", "kein", "keine", "niemals", "halt", "stopp", "moment"],
-        callback: &[
-            "rufen sie mich", "rückruf", "zurückrufen", "ruf mich", "rufen sie zurück",
-        ],
+        callback: &["rufen sie mich", "rückruf", "zurückrufen", "ruf mich", "rufen sie zurück"],
         padding: &["danke", "das", "ist", "gut", "so", "dann", "es", "passt"],
         unfinished: &[
             "und", "oder", "aber", "weil", "der", "die", "das", "ein", "eine", "einen", "zu",

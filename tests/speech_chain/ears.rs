@@ -45,7 +45,7 @@ fn a_quiet_caller_is_heard_with_a_gain() {
         let (mut gain, mut ear) = (Gain::new(most_db), detector.listen());
         let size = ear.window();
         let windows = sound.chunks_exact(size).filter(|window| {
-            let (window, level) = gain.level(window, 16_000);
+            let (window, level) = gain.level(window, 16_000, true);
             level > -55.0 && ear.hear(window) > 0.5
         });
         windows.count() as f64

@@ -53,11 +53,6 @@ impl Mouth {
         self.first_audio.get_or_insert(now);
     }
 
-    /// Says this as well, from the next frame on.
-    pub(crate) fn say(&mut self, sound: Pcm) {
-        self.playing.push(Clip::new(sound));
-    }
-
     /// The next 20 ms.
     pub(crate) fn next_frame(&mut self, now: Duration) -> Frame {
         while let (Some(base), Some(next)) = (self.first_audio, self.waiting.front()) {

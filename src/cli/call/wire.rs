@@ -240,7 +240,7 @@ fn item_words(item: &Value) -> String {
     parts.iter().map(words).collect::<Vec<_>>().join(" ")
 }
 
-fn pcm(base64: &str) -> Result<Vec<i16>, String> {
+pub(crate) fn pcm(base64: &str) -> Result<Vec<i16>, String> {
     let bytes = BASE64.decode(base64).map_err(|error| format!("audio is not base64: {error}"))?;
     if bytes.len() % 2 != 0 {
         return Err(format!("audio of odd length: {} bytes", bytes.len()));

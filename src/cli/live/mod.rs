@@ -12,8 +12,9 @@ mod judge;
 mod own;
 mod plan;
 mod requests;
+mod room;
 mod talk;
-mod voice;
+pub(super) mod voice;
 
 use std::path::Path;
 
@@ -22,20 +23,22 @@ use self::judge::Sight;
 pub(super) use self::judge::TOLERANCE;
 use self::own::Own;
 use self::talk::Talk;
-use self::voice::{Sounds, find_voice};
+use self::voice::find_voice;
 use super::call::connect::{Line, Target};
+use super::call::wire::WIRE_RATE_HZ;
 use super::check::environment;
 use super::fixture::Ran;
 use crate::config::Config;
 use crate::provider::Surroundings;
 use crate::sim::expect::{self, HeardCheck};
 use crate::sim::facts::Fact;
-use crate::sim::script::{Script, WORDS_PER_S};
+use crate::sim::script::{Listener, Script, WORDS_PER_S};
+use crate::sim::sound::Bank;
 use crate::sim::world::Outcome;
 use crate::time::Timestamp;
 
 /// Tables of a fixture that a running server of somebody else cannot be given.
-const NOT_CONFIGURATION: [&str; 5] = ["about", "caller", "expect", "ends_by", "session"];
+const NOT_CONFIGURATION: [&str; 6] = ["about", "caller", "expect", "ends_by", "session", "sound"];
 
 /// Where live fixtures run.
 pub(super) struct Live {
@@ -84,12 +87,13 @@ impl Live {
         let text = std::fs::read_to_string(path).map_err(|e| format!("{name}: {e}"))?;
         let script = Script::parse(&name, &text).map_err(|e| e.to_string())?;
         let mut ran = match &self.target {
-            None => self.with_own(&script).await?,
+            None => self.with_own(&script, path).await?,
             Some(target) => {
-                let sounds = self.sounds(&script, &["piper", "espeak"]).await?;
+                let (bank, told) = self.bank(&script, path, &["piper", "espeak"]).await?;
                 let line = dial(target).await?;
-                let (mut outcome, mut notes) = play(&script, None, &sounds, line).await;
-                notes.splice(..0, not_applied(&text));
+                let (mut outcome, mut notes) = play(&script, None, &bank, line).await;
+                notes.splice(..0, not_applied(&text, &script));
+                notes.splice(..0, told);
                 outcome.trace = ended(outcome.trace);
                 Ran::live(outcome, notes, format!("server {}", target.url))
             }
@@ -99,25 +103,38 @@ impl Live {
         Ok(ran)
     }
 
-    async fn with_own(&self, script: &Script) -> Result<Ran, String> {
+    async fn with_own(&self, script: &Script, path: &Path) -> Result<Ran, String> {
         // What a recogniser of its own makes of a voice is better with a good one.
         let scripted = script.config.asr.provider == "scripted";
         let voices: &[&str] = if scripted { &["espeak", "piper"] } else { &["piper", "espeak"] };
-        let sounds = self.sounds(script, voices).await?;
+        let (bank, told) = self.bank(script, path, voices).await?;
         let mut own = Own::start(script, &self.machine).await?;
         let setting = format!("our own server, detector {}", own.detector);
         let target = Target::new(&own.url(), None, None)?;
         let line = dial(&target).await?;
-        let (mut outcome, notes) = play(script, Some(&mut own), &sounds, line).await;
+        let (mut outcome, mut notes) = play(script, Some(&mut own), &bank, line).await;
+        notes.splice(..0, told);
         own.stop().await;
         outcome.trace = ended(outcome.trace);
         Ok(Ran::live(outcome, notes, setting))
     }
 
-    async fn sounds(&self, script: &Script, voices: &[&'static str]) -> Result<Sounds, String> {
-        let models_dir = self.machine.models.dir.clone();
-        let (voice, _) = find_voice(voices, &Surroundings { models_dir, language: "en".into() })?;
-        Sounds::of(script, &voice).await
+    /// All that a script's caller sounds, and what was converted for it.
+    async fn bank(
+        &self,
+        script: &Script,
+        path: &Path,
+        voices: &[&'static str],
+    ) -> Result<(Bank, Vec<String>), String> {
+        let mut bank = Bank::default();
+        let notes = voice::recordings(script, path, WIRE_RATE_HZ, &mut bank)?;
+        if voice::all_words(script).next().is_some() {
+            let models_dir = self.machine.models.dir.clone();
+            let around = Surroundings { models_dir, language: "en".into() };
+            let (voice, _) = find_voice(voices, &around)?;
+            voice::voices(script, &voice, WIRE_RATE_HZ, &mut bank).await?;
+        }
+        Ok((bank, notes))
     }
 }
 
@@ -133,29 +150,35 @@ async fn dial(target: &Target) -> Result<Line, String> {
     line
 }
 
-/// Tables that somebody else's server was not given.
-fn not_applied(text: &str) -> Option<String> {
+/// Tables, and what of the sound, that somebody else's server was not given.
+fn not_applied(text: &str, script: &Script) -> Option<String> {
     let table: toml::Table = text.parse().ok()?;
     let own = table.keys().filter(|key| !NOT_CONFIGURATION.contains(&key.as_str()));
-    let named: Vec<String> = own
+    let mut named: Vec<String> = own
         .map(|key| match key.as_str() {
             "gate" => "[[gate]]".to_owned(),
             key => format!("[{key}]"),
         })
         .collect();
+    if script.scene.listener != Listener::Scripted {
+        named.push("sound.detector".to_owned());
+    }
+    if script.scene.agent.is_some() {
+        named.push("sound.agent".to_owned());
+    }
     (!named.is_empty()).then(|| format!("not applied: {}", named.join(", ")))
 }
 
 async fn play(
     script: &Script,
     own: Option<&mut Own>,
-    sounds: &Sounds,
+    bank: &Bank,
     line: Line,
 ) -> (Outcome, Vec<String>) {
     let asked = own.as_ref().map(|own| own.asked.clone());
     let asked = || asked.as_ref().map(|asked| asked.all()).unwrap_or_default();
     let is_own = own.is_some();
-    let mut talk = Talk::new(script, own, sounds, line);
+    let mut talk = Talk::new(script, own, bank, line);
     talk.run(|talk| verdict(script, &seen(script, talk, is_own, asked())).is_empty()).await;
     let mut problems = talk.settle().await;
     let seen = seen(script, &talk, is_own, asked());
@@ -177,7 +200,7 @@ async fn play(
     problems.extend(seen.heard.iter().filter_map(expect::too_much));
     problems.extend(seen.merged.problems);
     let trace = story(&talk.record, &talk.lines, is_own);
-    (Outcome { trace, facts: seen.merged.facts, problems, tracks: None }, notes)
+    (Outcome { trace, facts: seen.merged.facts, problems, ..Outcome::default() }, notes)
 }
 
 /// Everything seen so far, in one order.

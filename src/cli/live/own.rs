@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::ears::{Asked, Hears, Recorded, Said, placeholder};
 use crate::admission::limits::CloseMode;
 use crate::admission::{Admit, Answer, Cancelled, Closed, Lease, Offer, OwnerId, Release, Wake};
-use crate::config::{Config, Fallback};
+use crate::config::{Chosen, Config, Fallback};
 use crate::evidence::Evidence;
 use crate::id::{Generation, Stage};
 use crate::provider::ear::{DETECTORS, OFF};
@@ -22,7 +22,7 @@ use crate::runtime::record::Record;
 use crate::runtime::service::Service;
 use crate::runtime::serving::Serving;
 use crate::runtime::start;
-use crate::sim::script::{Held, Script};
+use crate::sim::script::{Held, Listener, Script};
 
 /// Owner of units that the script holds by hand.
 const HOLDER: OwnerId = OwnerId(u64::MAX);
@@ -64,11 +64,15 @@ impl Own {
         if hears_script {
             config.asr.table.insert("text".to_owned(), placeholder().into());
         }
-        let scripted = |(name, tool): (&String, &crate::config::Chosen)| {
-            (tool.provider == "scripted").then(|| name.clone())
-        };
+        let scripted =
+            |(name, tool): (&String, &Chosen)| (tool.provider == "scripted").then(|| name.clone());
         let tools: Vec<String> = config.tools.iter().filter_map(scripted).collect();
         config.agents.values_mut().for_each(|agent| agent.tools.clone_from(&tools));
+        if let Listener::Detector(name) = script.scene.listener
+            && config.vad.provider != name
+        {
+            config.vad = Chosen { provider: name.to_owned(), table: toml::Table::new() };
+        }
         let detector = choose_detector(&mut config)?;
         let fallback = Fallback::load(None).map_err(|errors| errors.to_string())?;
         let listening = http::bind(config.listen).await.map_err(|e| e.to_string())?;

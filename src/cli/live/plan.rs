@@ -47,10 +47,11 @@ impl Plan {
         }
     }
 
-    /// The next deed whose time has come.
-    pub(super) fn next(&mut self, now: Timestamp) -> Option<What> {
+    /// The next deed whose time has come, with its place in the script.
+    pub(super) fn next(&mut self, now: Timestamp) -> Option<(usize, What)> {
         let entry = self.due.first_entry().filter(|entry| entry.key().0 <= now)?;
-        Some(entry.remove())
+        let ((_, at), what) = entry.remove_entry();
+        Some((at, what))
     }
 
     /// When the next deed is due.
@@ -93,18 +94,18 @@ mod tests {
     fn deeds_come_at_their_times_and_behind_their_facts() {
         let script = script(
             "[[caller]]\nat = \"1s\"\ncancels = true\n[[caller]]\nafter = \"idle + 200ms\"\nnth = 2\n\
-             commits = true\n[[caller]]\nafter = \"never\"\nmaybe = true\nclears = true",
+             commits = true\n[[caller]]\nafter = \"truncated\"\nmaybe = true\nclears = true",
         );
         let mut plan = Plan::new(&script, moment(ms(100)));
         assert_eq!(plan.next(moment(ms(1_099))), None);
-        assert_eq!(plan.next(moment(ms(1_100))), Some(What::Cancels));
+        assert_eq!(plan.next(moment(ms(1_100))), Some((0, What::Cancels)));
         let idle = |at| Fact { at: moment(ms(at)), name: "idle".into(), details: Vec::new() };
         plan.fact(idle(2_000));
         assert!(plan.next_at().is_none() && !plan.is_done());
         assert_eq!(plan.undone(), [(1, "idle".to_owned(), 2)]);
         plan.fact(idle(3_000));
         assert_eq!(plan.next_at(), Some(moment(ms(3_200))));
-        assert_eq!(plan.next(moment(ms(3_200))), Some(What::Commits));
+        assert_eq!(plan.next(moment(ms(3_200))), Some((1, What::Commits)));
         assert!(plan.is_done() && plan.undone().is_empty());
     }
 }

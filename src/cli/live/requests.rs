@@ -42,7 +42,12 @@ pub(super) fn of_deed(what: &What, known: &Known<'_>) -> Option<String> {
         What::Commits => json!({"type": "input_audio_buffer.commit"}),
         What::Clears => json!({"type": "input_audio_buffer.clear"}),
         What::Configures(_) => return configure(known.session),
-        What::Says { .. } | What::Noise(_) | What::HangsUp | What::Presses(_) | What::Drains => {
+        What::Says { .. }
+        | What::Noise { .. }
+        | What::Plays { .. }
+        | What::HangsUp
+        | What::Presses(_)
+        | What::Drains => {
             return None;
         }
     };

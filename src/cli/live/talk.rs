@@ -8,17 +8,18 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::super::call::connect::{Incoming, Line};
-use super::super::call::mouth::Mouth;
 use super::super::call::wire;
 use super::hearing::{Hearing, fact};
 use super::inner::{Reading, is_inner};
 use super::own::Own;
 use super::plan::{Plan, moment};
 use super::requests::{self, Known};
-use super::voice::{NOISE, Sounds, white_noise};
-use crate::audio::{FRAME, Pcm};
+use super::room::Room;
+use crate::audio::FRAME;
+use crate::sim::caller;
 use crate::sim::facts::Fact;
-use crate::sim::script::{Script, Session, What};
+use crate::sim::script::{Script, Session, Source, What};
+use crate::sim::sound::Bank;
 use crate::time::{Timestamp, ms};
 
 /// A call in which nothing happens for so long may be over, when all is as expected.
@@ -34,14 +35,12 @@ const LOOK_EVERY: Duration = ms(1_000);
 pub(super) struct Talk<'a> {
     script: &'a Script,
     own: Option<&'a mut Own>,
-    sounds: &'a Sounds,
     line: Option<Line>,
     start: Instant,
     /// When the script's time began, on the clock of what is told.
     pub(super) zero: Timestamp,
     plan: Plan,
-    mouth: Mouth,
-    microphone: Microphone,
+    room: Room<'a>,
     session: Session,
     pub(super) hearing: Hearing,
     pub(super) reading: Reading,
@@ -59,15 +58,6 @@ pub(super) struct Talk<'a> {
     next_look: Timestamp,
 }
 
-/// Whether the caller's sound is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Microphone {
-    On,
-    /// Until the caller has said what is being said.
-    OnUntilQuiet,
-    Off,
-}
-
 /// What came next over the wire.
 enum Came {
     Event(Value),
@@ -81,7 +71,7 @@ impl<'a> Talk<'a> {
     pub(super) fn new(
         script: &'a Script,
         own: Option<&'a mut Own>,
-        sounds: &'a Sounds,
+        bank: &'a Bank,
         line: Line,
     ) -> Talk<'a> {
         let began =
@@ -93,24 +83,24 @@ impl<'a> Talk<'a> {
             holds.extend(held.until.map(|until| (zero + until, at, false)));
         }
         holds.sort_unstable_by_key(|(at, _, take)| (*at, *take));
-        let nothing = Pcm { rate_hz: wire::WIRE_RATE_HZ, samples: Vec::new() };
+        // The script decides what is understood, not the sound.
+        let hears_script = own.as_ref().is_some_and(|own| own.hears_script);
+        let mut problems = Vec::new();
         Talk {
             plan: Plan::new(script, zero),
-            mouth: Mouth::new(nothing, Vec::new()),
+            room: Room::new(script, bank, hears_script, &mut problems),
             script,
             own,
-            sounds,
             line: Some(line),
             start: Instant::now(),
             zero,
-            microphone: Microphone::On,
             session: script.session.clone(),
             hearing: Hearing::default(),
             reading: Reading::default(),
             record: Vec::new(),
             wire: Vec::new(),
             lines: Vec::new(),
-            problems: Vec::new(),
+            problems,
             notes: Vec::new(),
             holds,
             last_event: zero,
@@ -154,7 +144,7 @@ impl<'a> Talk<'a> {
     fn is_over(&mut self, is_good: impl Fn(&Talk<'_>) -> bool) -> bool {
         let now = self.now();
         let quiet = now.since(self.last_event);
-        let still = self.mouth.is_quiet() && self.holds.is_empty();
+        let still = self.room.is_quiet() && self.holds.is_empty();
         if !still || self.plan.next_at().is_some() || quiet < QUIET {
             return false;
         }
@@ -176,16 +166,11 @@ impl<'a> Talk<'a> {
             self.holds.remove(0);
             self.hold(at, take);
         }
-        while let Some(what) = self.plan.next(now) {
-            self.act(now, what).await;
+        while let Some((deed, what)) = self.plan.next(now) {
+            self.act(now, deed, what).await;
         }
-        if self.microphone == Microphone::Off {
-            return;
-        }
-        let frame = self.mouth.next_frame(now.since(self.zero));
-        self.send(wire::append(&frame.samples));
-        if self.microphone == Microphone::OnUntilQuiet && self.mouth.is_quiet() {
-            self.microphone = Microphone::Off;
+        for frame in self.room.pass(Timestamp::ZERO + now.since(self.zero)) {
+            self.send(wire::append(&frame));
         }
     }
 
@@ -196,30 +181,14 @@ impl<'a> Talk<'a> {
         }
     }
 
-    async fn act(&mut self, now: Timestamp, what: What) {
+    async fn act(&mut self, now: Timestamp, deed: usize, what: What) {
         self.last_event = now;
-        match &what {
-            What::Says { words, .. } => {
-                self.lines.push((now, format!("<- caller says \"{words}\"")));
-            }
-            What::Noise(span) => {
-                self.lines.push((now, format!("<- noise of {} ms", span.as_millis())));
-            }
-            _ => {}
+        if let Some(line) = caller::told(&what) {
+            self.lines.push((now, format!("<- {line}")));
         }
         self.take(Fact::of_caller(now, what.name()));
         match &what {
-            What::Says { words, span, mutes } => self.speak(words, *span, *mutes),
-            What::Noise(span) => {
-                if self.microphone == Microphone::Off {
-                    self.microphone = Microphone::OnUntilQuiet;
-                }
-                let sound = match self.hears_script() {
-                    true => self.sounds.words(NOISE, Some(*span)),
-                    false => white_noise(*span),
-                };
-                self.mouth.say(sound);
-            }
+            What::Says { .. } | What::Noise { .. } | What::Plays { .. } => self.sound(deed, &what),
             What::HangsUp => self.leave().await,
             What::Presses(key) => {
                 self.notes.push(format!("not sent: key {key}; this transport has no keys"));
@@ -244,18 +213,20 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// The script decides what is understood, not the sound.
-    fn hears_script(&self) -> bool {
-        self.own.as_ref().is_some_and(|own| own.hears_script)
-    }
-
-    fn speak(&mut self, words: &str, span: Duration, mutes: bool) {
-        let sound = self.sounds.words(words, self.hears_script().then_some(span));
+    fn sound(&mut self, deed: usize, what: &What) {
+        let length = match self.room.sound(deed, what) {
+            Ok(length) => length,
+            Err(problem) => return self.problems.push(problem),
+        };
+        let words = match what {
+            What::Says { words, .. } | What::Plays { source: Source::Wav { words, .. }, .. } => {
+                words
+            }
+            _ => return,
+        };
         if let Some(own) = &self.own {
-            own.said.says(words, sound.duration());
+            own.said.says(words, length);
         }
-        self.mouth.say(sound);
-        self.microphone = if mutes { Microphone::OnUntilQuiet } else { Microphone::On };
     }
 
     fn send(&mut self, event: String) {
@@ -280,10 +251,26 @@ impl<'a> Talk<'a> {
     fn hear(&mut self, event: &Value) {
         let now = self.now();
         self.last_event = now;
+        self.listen(event);
         let told = self.hearing.hear(now, event);
         self.lines.extend(told.line.map(|line| (now, line)));
         for fact in told.facts {
             self.take(fact);
+        }
+    }
+
+    /// What the caller's loudspeaker does.
+    fn listen(&mut self, event: &Value) {
+        match event["type"].as_str().unwrap_or_default() {
+            "response.output_audio.delta" if self.script.scene.echo.is_some() => {
+                // What is no sound is told by `hearing`.
+                if let Ok(samples) = wire::pcm(event["delta"].as_str().unwrap_or_default()) {
+                    self.room.play(samples);
+                }
+            }
+            "input_audio_buffer.speech_started" => self.room.clear(),
+            "floorkeeper.playout" if event["state"] == "cleared" => self.room.clear(),
+            _ => {}
         }
     }
 

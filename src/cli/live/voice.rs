@@ -1,34 +1,20 @@
-//! The caller's voice: words and noise as sound.
+//! The sounds of a script, made ahead: recordings that are read, words that are spoken.
 
-use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
-
-use super::super::call::wire::WIRE_RATE_HZ;
 use super::super::spoken::spoken;
 use super::super::wav;
-use crate::audio::{Pcm, duration_to_samples};
+use crate::audio::CALLER_RATE_HZ;
+use crate::config::Config;
+use crate::provider::ear::{DETECTORS, SharedDetector, earshot};
 use crate::provider::tts::{TTSS, Tts, TtsOptions};
 use crate::provider::{BuildError, Surroundings, find};
-use crate::sim::script::{Script, What};
+use crate::sim::script::{Listener, Mention, Script, ScriptError, What};
+use crate::sim::sound::{Bank, WORDLESS};
 
 /// Quieter samples at both ends are no part of what is said.
 const EDGE_LEVEL: u16 = 200;
-/// How loud noise is: as loud as speech.
-const NOISE_PEAK: i16 = 9_000;
-/// The same noise every time.
-const NOISE_SEED: u64 = 7;
-
-/// What is said for a noise where the script decides what is understood: it has to be taken for
-/// speech, which a good detector does not do with white noise.
-pub(super) const NOISE: &str = "La la la la la la la la la la";
-
-/// Everything that a script's caller will say, made ahead.
-#[derive(Debug, Default)]
-pub(super) struct Sounds(BTreeMap<String, Vec<i16>>);
 
 /// The first voice of these that can be had.
 pub(super) fn find_voice(
@@ -48,76 +34,125 @@ pub(super) fn find_voice(
     Err(format!("the caller has no voice: {}", missing.join("; ")))
 }
 
-impl Sounds {
-    /// Makes all that a script's caller says.
-    pub(super) async fn of(script: &Script, voice: &Arc<dyn Tts>) -> Result<Sounds, String> {
-        let mut sounds = BTreeMap::new();
-        for deed in &script.caller {
-            let words = match &deed.what {
-                What::Says { words, .. } => words.as_str(),
-                What::Noise(_) => NOISE,
-                _ => continue,
-            };
-            if !sounds.contains_key(words) {
-                // Nobody takes a hiss for speech.
-                let is_voiced = words.contains(|c: char| "aeiouyAEIOUY".contains(c));
-                let spoken = if is_voiced { words } else { NOISE };
-                let sound = speak(voice, spoken).await.map_err(|e| format!("\"{words}\": {e}"))?;
-                sounds.insert(words.to_owned(), sound);
-            }
-        }
-        Ok(Sounds(sounds))
+/// Everything that a script in virtual time needs from outside, with what there is to tell: what
+/// was converted, who speaks.
+pub(in crate::cli) fn for_virtual_time(
+    script: &Script,
+    path: &Path,
+) -> Result<(Bank, Vec<String>), String> {
+    let mut bank = Bank::default();
+    let mut notes = recordings(script, path, CALLER_RATE_HZ, &mut bank)?;
+    let Listener::Detector(name) = script.scene.listener else { return Ok((bank, notes)) };
+    let needs_voice = all_words(script).next().is_some();
+    if name == earshot::ENTRY.name && !needs_voice {
+        return Ok((bank, notes));
     }
-
-    /// The words as they are said, or, where a script decides what was understood, as long as the
-    /// script says that they take.
-    pub(super) fn words(&self, words: &str, span: Option<Duration>) -> Pcm {
-        let sound = self.0.get(words).map(Vec::as_slice).unwrap_or_default();
-        let samples = match span {
-            None => sound.to_vec(),
-            Some(span) => {
-                let length = duration_to_samples(span, WIRE_RATE_HZ);
-                sound.iter().copied().cycle().take(length).collect()
-            }
-        };
-        Pcm { rate_hz: WIRE_RATE_HZ, samples }
+    let machine = Config::load(None, &[], super::super::check::environment())
+        .map_err(|errors| errors.to_string())?;
+    let models_dir = machine.models.dir;
+    let around = Surroundings { models_dir, language: "en".to_owned() };
+    let listens = detector(name, &around);
+    bank.detector = Some(listens.map_err(|e| not_here(script, path, &e))?);
+    if needs_voice {
+        notes.push(spoken_ahead(script, &around, &mut bank)?);
     }
+    Ok((bank, notes))
 }
 
-/// White noise of this length.
-pub(super) fn white_noise(span: Duration) -> Pcm {
-    let mut random = StdRng::seed_from_u64(NOISE_SEED);
-    let length = duration_to_samples(span, WIRE_RATE_HZ);
-    let samples = (0..length).map(|_| random.random_range(-NOISE_PEAK..=NOISE_PEAK)).collect();
-    Pcm { rate_hz: WIRE_RATE_HZ, samples }
+fn detector(name: &str, around: &Surroundings) -> Result<SharedDetector, BuildError> {
+    let entry = find(DETECTORS, "sound.detector", name)?;
+    (entry.build)(&toml::Table::new(), around)
+}
+
+fn not_here(script: &Script, path: &Path, why: &BuildError) -> String {
+    let (file, key) = (path.display().to_string(), "sound.detector".to_owned());
+    let right = "detector = \"earshot\" is in the program itself".to_owned();
+    let (line, problem) = (script.scene.line, why.to_string());
+    ScriptError { file, line, key, problem, right }.to_string()
+}
+
+/// Speaks a script's words on a thread of its own, as the caller of this may be in a runtime or
+/// not; says who spoke.
+fn spoken_ahead(script: &Script, around: &Surroundings, bank: &mut Bank) -> Result<String, String> {
+    let (voice, name) = match find_voice(&["piper", "espeak"], around) {
+        Ok(found) => found,
+        Err(why) => return Ok(format!("a made-up sound stands for the caller's words: {why}")),
+    };
+    let speak = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| e.to_string())?;
+        runtime.block_on(voices(script, &voice, CALLER_RATE_HZ, bank))
+    };
+    let joined = std::thread::scope(|scope| scope.spawn(speak).join());
+    joined.map_err(|_| "the caller's voice broke".to_owned())??;
+    Ok(format!("`says` is spoken by {name}, which may sound otherwise on another machine"))
+}
+
+/// All words that have to be spoken.
+pub(super) fn all_words(script: &Script) -> impl Iterator<Item = &str> {
+    script.caller.iter().filter_map(|deed| match &deed.what {
+        What::Says { words, .. } => Some(words.as_str()),
+        What::Noise { .. } => Some(WORDLESS),
+        _ => None,
+    })
+}
+
+/// Makes all that a script's caller says.
+pub(super) async fn voices(
+    script: &Script,
+    voice: &Arc<dyn Tts>,
+    rate_hz: u32,
+    bank: &mut Bank,
+) -> Result<(), String> {
+    for words in all_words(script) {
+        if !bank.has_words(words) {
+            // Nobody takes a hiss for speech.
+            let is_voiced = words.contains(|c: char| "aeiouyAEIOUY".contains(c));
+            let spoken = if is_voiced { words } else { WORDLESS };
+            let sound =
+                speak(voice, spoken, rate_hz).await.map_err(|e| format!("\"{words}\": {e}"))?;
+            bank.add_words(words, sound);
+        }
+    }
+    Ok(())
+}
+
+/// Reads every recording of a script, whose paths are from its own folder; says what was converted.
+pub(super) fn recordings(
+    script: &Script,
+    path: &Path,
+    rate_hz: u32,
+    bank: &mut Bank,
+) -> Result<Vec<String>, String> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut notes = Vec::new();
+    for Mention { file, key, line } in &script.files {
+        if bank.file(file).is_some() {
+            continue;
+        }
+        let recording = wav::read(&folder.join(file), rate_hz).map_err(|error| {
+            let (file, key) = (path.display().to_string(), key.clone());
+            let named = error.path.display();
+            let (problem, right) = match error.reason.split_once("; ") {
+                Some((problem, right)) => (format!("{named}: {problem}"), right.to_owned()),
+                None => (format!("{named} {}", error.reason), "a WAV recording".to_owned()),
+            };
+            ScriptError { file, line: *line, key, problem, right }.to_string()
+        })?;
+        notes.extend(recording.conversion().map(|how| format!("{key}: {file}: {how}")));
+        bank.add_file(file, recording.pcm.samples);
+    }
+    Ok(notes)
 }
 
 /// One phrase, without the silence around it.
-async fn speak(voice: &Arc<dyn Tts>, words: &str) -> Result<Vec<i16>, String> {
+async fn speak(voice: &Arc<dyn Tts>, words: &str, rate_hz: u32) -> Result<Vec<i16>, String> {
     let options = TtsOptions { voice: None, language: "en".to_owned(), speed: 1.0 };
     let sound = spoken(voice, options, words).await?;
-    let samples = wav::at_rate(&sound, WIRE_RATE_HZ)?;
+    let samples = wav::at_rate(&sound, rate_hz)?;
     let loud = |sample: &i16| sample.unsigned_abs() > EDGE_LEVEL;
     match (samples.iter().position(loud), samples.iter().rposition(loud)) {
         (Some(first), Some(last)) => Ok(samples[first..=last].to_vec()),
         _ => Err("only silence came".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::audio::level_dbfs;
-
-    #[test]
-    fn words_take_as_long_as_the_script_says() {
-        let sounds = Sounds(BTreeMap::from([("hi".to_owned(), vec![1, 2, 3])]));
-        assert_eq!(sounds.words("hi", None).samples, [1, 2, 3]);
-        let span = Duration::from_millis(10);
-        let said = sounds.words("hi", Some(span));
-        assert_eq!((said.duration(), said.samples[3]), (span, 1));
-        let noise = white_noise(Duration::from_millis(300));
-        assert_eq!(noise.duration(), Duration::from_millis(300));
-        assert!((-25.0..-10.0).contains(&level_dbfs(&noise.samples)));
     }
 }

@@ -88,10 +88,15 @@ impl Story {
         if let Some(words) = text.strip_prefix("caller says ") {
             self.close(CALLER, at_ms);
             self.begin(CALLER, Kind::Speech, at_ms, words.trim_matches('"'));
-        } else if let Some(length) = text.strip_prefix("noise of ") {
+        } else if let Some(what) = text.strip_prefix("caller plays ") {
+            self.close(CALLER, at_ms);
+            self.begin(CALLER, Kind::Speech, at_ms, what);
+        } else if let Some((kind @ ("noise" | "white noise" | "pink noise" | "tone"), length)) =
+            text.split_once(" of ")
+        {
             let length: u64 = first_number(length);
             let lane = CALLER.to_owned();
-            let (from_ms, to_ms, label) = (at_ms, at_ms + length, "noise".to_owned());
+            let (from_ms, to_ms, label) = (at_ms, at_ms + length, kind.to_owned());
             self.spans.push(Span { lane, kind: Kind::Noise, from_ms, to_ms, label });
             self.end_ms = self.end_ms.max(to_ms);
         } else if let Some(key) = text.strip_prefix("key ") {

@@ -50,11 +50,17 @@ impl Gain {
         self.now_db
     }
 
-    /// Follows the level of a window of `samples` at `rate_hz`; gives the window as it is to be
-    /// heard, and its level then.
-    pub fn level<'a>(&'a mut self, window: &'a [i16], rate_hz: u32) -> (&'a [i16], f32) {
+    /// Follows the level of a window at `rate_hz`, unless it may be somebody else's sound (`follows`
+    /// is false while the agent is heard: its echo is not the caller); gives the window as it is to
+    /// be heard, and its level then.
+    pub fn level<'a>(
+        &'a mut self,
+        window: &'a [i16],
+        rate_hz: u32,
+        follows: bool,
+    ) -> (&'a [i16], f32) {
         let level = level_dbfs(window);
-        if self.most_db > 0.0 && level.is_finite() {
+        if follows && self.most_db > 0.0 && level.is_finite() {
             self.follow(level, window.len() as f32 / rate_hz as f32);
         }
         if self.now_db < 1.0 {
@@ -109,10 +115,10 @@ mod tests {
     fn after(speech_dbfs: f32, noise_dbfs: f32, seconds: f32, most_db: f32) -> Gain {
         let mut gain = Gain::new(most_db);
         for _ in 0..20 {
-            gain.level(&tone(noise_dbfs), 16_000);
+            gain.level(&tone(noise_dbfs), 16_000, true);
         }
         for _ in 0..(seconds * 16_000.0 / 512.0) as usize {
-            gain.level(&tone(speech_dbfs), 16_000);
+            gain.level(&tone(speech_dbfs), 16_000, true);
         }
         gain
     }
@@ -135,10 +141,20 @@ mod tests {
     }
 
     #[test]
+    fn what_may_be_the_agents_echo_moves_nothing() {
+        let mut gain = after(-46.0, -75.0, 1.0, 24.0);
+        let before = gain.db();
+        for _ in 0..100 {
+            gain.level(&tone(-50.0), 16_000, false);
+        }
+        assert_eq!(gain.db(), before);
+    }
+
+    #[test]
     fn it_falls_at_once_and_never_overflows() {
         let mut gain = after(-46.0, -75.0, 5.0, 24.0);
         let loud = vec![i16::MAX; 512];
-        let (heard, _) = gain.level(&loud, 16_000);
+        let (heard, _) = gain.level(&loud, 16_000, true);
         assert_eq!(heard, &loud[..]);
         assert_eq!(gain.db(), 0.0);
     }

@@ -9,6 +9,7 @@ pub mod earshot;
 pub mod gain;
 pub mod silero;
 pub mod smart_turn;
+pub mod windows;
 
 /// Every speech detector there is.
 pub static DETECTORS: &[Entry<dyn Detector>] = &[silero::ENTRY, earshot::ENTRY];
