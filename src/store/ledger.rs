@@ -111,7 +111,8 @@ impl Ledger {
         if was && before.state != after.state {
             self.resolved += 1;
         }
-        if before.shelf == Shelf::Dead && after.shelf == Shelf::Kept && before.state == after.state {
+        if before.shelf == Shelf::Dead && after.shelf == Shelf::Kept && before.state == after.state
+        {
             self.replayed += 1;
         }
     }

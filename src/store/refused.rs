@@ -194,7 +194,9 @@ pub enum OpenError {
         right: String,
     },
     /// Another process has it.
-    #[error("{place} is in use by another process{holder}; every server needs a store.path of its own")]
+    #[error(
+        "{place} is in use by another process{holder}; every server needs a store.path of its own"
+    )]
     InUse {
         /// The file.
         place: String,
@@ -215,7 +217,9 @@ pub enum OpenError {
         known: i64,
     },
     /// It is not what it should be.
-    #[error("{place} is damaged or no callback store ({detail}); nothing was changed: restore it or move it away")]
+    #[error(
+        "{place} is damaged or no callback store ({detail}); nothing was changed: restore it or move it away"
+    )]
     Damaged {
         /// The file or database.
         place: String,

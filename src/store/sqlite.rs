@@ -89,9 +89,10 @@ impl SqliteStore {
         &self,
         op: impl FnOnce(&mut Desk<'_>) -> rusqlite::Result<Result<D, Refused>> + Send + 'static,
         finish: fn(D) -> T,
+        offer: bool,
     ) -> Result<Answer<T>, Refused> {
         let (to, answer) = oneshot::channel();
-        let job: Box<dyn Job> = Box::new(Work::new(op, finish, to));
+        let job: Box<dyn Job> = Box::new(Work::new(op, finish, to, offer));
         push(self.writer.as_ref(), job)?;
         Ok(Box::pin(async move { answer.await.unwrap_or(Err(Refused::Sealed(Sealed::Stopped))) }))
     }
@@ -141,7 +142,7 @@ impl CallbackStore for SqliteStore {
         };
         let asked = match sealed {
             Some(refused) => Err(refused),
-            None => self.write(move |desk| desk.accept(offer, now_ms), Kept::committed),
+            None => self.write(move |desk| desk.accept(offer, now_ms), Kept::committed, true),
         };
         asked.unwrap_or_else(|refused| {
             self.account().refuse(&refused);
@@ -160,18 +161,22 @@ impl CallbackStore for SqliteStore {
             return refuse(refused);
         }
         let max = max.min(BATCH_MAX);
-        let asked =
-            self.write(move |desk| desk.claim(&worker, lease_ms, max, now_ms).map(Ok), |all| all);
+        let asked = self.write(
+            move |desk| desk.claim(&worker, lease_ms, max, now_ms).map(Ok),
+            |all| all,
+            false,
+        );
         asked.unwrap_or_else(refuse)
     }
 
     fn change(&self, id: CallbackId, change: Change, now_ms: UnixMs) -> Answer<Record> {
-        let asked = self.write(move |desk| desk.change(id, &change, now_ms), |record| record);
+        let asked =
+            self.write(move |desk| desk.change(id, &change, now_ms), |record| record, false);
         asked.unwrap_or_else(refuse)
     }
 
     fn sweep(&self, now_ms: UnixMs) -> Answer<Swept> {
-        let asked = self.write(move |desk| desk.sweep(now_ms).map(Ok), |swept| swept);
+        let asked = self.write(move |desk| desk.sweep(now_ms).map(Ok), |swept| swept, false);
         asked.unwrap_or_else(refuse)
     }
 

@@ -120,11 +120,7 @@ pub async fn usage(
     Ok((number(&row, 0)?, number(&row, 1)?))
 }
 
-pub async fn insert(
-    on: &Transaction<'_>,
-    prepared: &mut Prepared,
-    record: &Record,
-) -> Asked<()> {
+pub async fn insert(on: &Transaction<'_>, prepared: &mut Prepared, record: &Record) -> Asked<()> {
     let sql = "INSERT INTO callbacks (id, tenant, destination, shelf, state, epoch, worker, \
                lease_until_ms, attempts, due_ms, born_ms, expires_ms, changed_ms, detail, \
                idempotency_key, bytes, offer) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, \
@@ -159,11 +155,7 @@ pub async fn insert(
 }
 
 /// Writes what may change of a record; its offer never does.
-pub async fn update(
-    on: &Transaction<'_>,
-    prepared: &mut Prepared,
-    record: &Record,
-) -> Asked<()> {
+pub async fn update(on: &Transaction<'_>, prepared: &mut Prepared, record: &Record) -> Asked<()> {
     let sql = "UPDATE callbacks SET state = $2, shelf = $3, epoch = $4, worker = $5, \
                lease_until_ms = $6, attempts = $7, due_ms = $8, changed_ms = $9, detail = $10 \
                WHERE id = $1";

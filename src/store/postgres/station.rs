@@ -97,7 +97,7 @@ impl Station {
                     group.push(next);
                 }
                 if let Err(why) = self.answer(&mut link, &mut prepared, group).await {
-                    rest.for_each(|ask| ask.refuse(&why));
+                    rest.for_each(|ask| self.refuse(ask, &why));
                     return Some(why);
                 }
             }
@@ -136,7 +136,7 @@ impl Station {
             };
             // Told first: who hears the refusal and looks at the health sees the same.
             self.tell(Health::Sealed(why.clone()));
-            group.drain(..).for_each(|ask| ask.refuse(&why));
+            group.drain(..).for_each(|ask| self.refuse(ask, &why));
             return Err(why);
         }
     }
@@ -174,6 +174,14 @@ impl Station {
         Ok(done)
     }
 
+    fn refuse(&self, ask: Ask, why: &Sealed) {
+        let refused = Refused::Sealed(why.clone());
+        if matches!(ask, Ask::Accept { .. }) {
+            self.ledger.lock().unwrap_or_else(PoisonError::into_inner).refuse(&refused);
+        }
+        ask.fail(refused);
+    }
+
     /// A new connection; meanwhile whoever asks is told. `None` when nobody can ask any more.
     async fn reconnect(&self, asks: &mut mpsc::Receiver<Ask>) -> Option<Link> {
         let (mut pause, target) = (PAUSE, &self.target);
@@ -186,7 +194,7 @@ impl Station {
             });
             let connected = loop {
                 tokio::select! {
-                    ask = asks.recv() => ask?.refuse(&why),
+                    ask = asks.recv() => self.refuse(ask?, &why),
                     connected = &mut attempt => break connected,
                 }
             };
@@ -244,10 +252,6 @@ impl Ask {
             (Ask::Counts { to }, Done::Counts(counts)) => drop(to.send(Ok(counts))),
             (ask, _) => debug_assert!(false, "an answer to something else than {}", ask.name()),
         }
-    }
-
-    fn refuse(self, why: &Sealed) {
-        self.fail(Refused::Sealed(why.clone()));
     }
 
     fn unreadable(self, problem: &str) {

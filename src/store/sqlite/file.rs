@@ -49,6 +49,8 @@ pub fn open(path: &Path) -> Result<Opened, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let read = Connection::open_with_flags(path, flags).map_err(wrong)?;
     read.busy_timeout(BUSY).map_err(wrong)?;
+    // The log is a file of its own by now, and SQLite does not look whether its folder was flushed.
+    sync_folder(path).map_err(io)?;
     let tally = tally(&write).map_err(wrong)?;
     Ok(Opened { lock, write, read, tally })
 }
@@ -81,14 +83,18 @@ fn create(path: &Path) -> std::io::Result<()> {
     match created {
         Ok(file) => {
             file.sync_all()?;
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+            sync_folder(path)
         }
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             fs::set_permissions(path, fs::Permissions::from_mode(0o600))
         }
         Err(error) => Err(error),
     }
+}
+
+fn sync_folder(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// It is ours, whole, and not of a later version. Changes nothing.

@@ -27,11 +27,7 @@ fn wrong(
     rusqlite::Error::FromSqlConversionFailure(at, kind, error.into())
 }
 
-fn named<T>(
-    row: &Row<'_>,
-    at: usize,
-    read: impl Fn(&str) -> Option<T>,
-) -> rusqlite::Result<T> {
+fn named<T>(row: &Row<'_>, at: usize, read: impl Fn(&str) -> Option<T>) -> rusqlite::Result<T> {
     let text = row.get_ref(at)?.as_str()?;
     read(text).ok_or_else(|| wrong(at, Type::Text, format!("{text:?} is unknown")))
 }
@@ -86,9 +82,8 @@ pub fn open_to(
 ) -> rusqlite::Result<Vec<(String, CallbackId)>> {
     let sql = "SELECT id, tenant FROM callbacks WHERE destination = ?1 AND shelf = 'open'";
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map([destination], |row| {
-        Ok((row.get(1)?, named(row, 0, CallbackId::parse)?))
-    })?;
+    let rows = statement
+        .query_map([destination], |row| Ok((row.get(1)?, named(row, 0, CallbackId::parse)?)))?;
     rows.collect()
 }
 

@@ -29,6 +29,8 @@ pub trait Job: Send {
     fn run(&mut self, desk: &mut Desk<'_>) -> rusqlite::Result<()>;
     /// The transaction was committed, or it was not, and why.
     fn answer(&mut self, committed: Result<(), Sealed>);
+    /// It is an offer: the ledger has to say what became of it.
+    fn is_offer(&self) -> bool;
 }
 
 /// A job with an answer: `finish` makes it of what was done, behind the commit.
@@ -37,11 +39,17 @@ pub struct Work<F, D, T> {
     done: Option<Result<D, Refused>>,
     finish: fn(D) -> T,
     to: Option<oneshot::Sender<Result<T, Refused>>>,
+    offer: bool,
 }
 
 impl<F, D, T> Work<F, D, T> {
-    pub fn new(op: F, finish: fn(D) -> T, to: oneshot::Sender<Result<T, Refused>>) -> Self {
-        Work { op: Some(op), done: None, finish, to: Some(to) }
+    pub fn new(
+        op: F,
+        finish: fn(D) -> T,
+        to: oneshot::Sender<Result<T, Refused>>,
+        offer: bool,
+    ) -> Self {
+        Work { op: Some(op), done: None, finish, to: Some(to), offer }
     }
 }
 
@@ -65,6 +73,10 @@ where
         if let Some(to) = self.to.take() {
             let _ = to.send(answer); // who asked may have gone
         }
+    }
+
+    fn is_offer(&self) -> bool {
+        self.offer
     }
 }
 
@@ -121,6 +133,11 @@ impl Writer {
             Some(why) => Err(why),
             None => self.commit(&mut batch).map_err(|error| self.seal(&error)),
         };
+        if let Err(why) = &committed {
+            let offers = batch.iter().filter(|job| job.is_offer()).count();
+            let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+            (0..offers).for_each(|_| ledger.refuse(&Refused::Sealed(why.clone())));
+        }
         for job in &mut batch {
             job.answer(committed.clone());
         }
