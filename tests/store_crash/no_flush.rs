@@ -46,8 +46,11 @@ struct Trial {
 }
 
 /// A child that accepts twelve, one behind the other's answer, while flushes fail as `when` says.
-fn trial(when: &str) -> Trial {
+fn trial(when: &str, made: bool) -> Trial {
     let folder = Folder::new();
+    if made {
+        SqliteStore::open(&folder.file(), limits()).expect("a store");
+    }
     let log = folder.0.join("strace");
     let mut strace = Command::new("strace");
     strace
@@ -69,12 +72,13 @@ fn trial(when: &str) -> Trial {
 #[tokio::test]
 async fn a_failed_flush_is_never_acknowledged() {
     let (mut sealed, mut unopened, mut untouched) = (0, 0, 0);
-    for n in 1..=14 {
-        for when in [format!("{n}"), format!("{n}+")] {
-            let Trial { did, lines, folder } = trial(&when);
+    // Making the file, and then working with one that was there.
+    for made in [false, true] {
+        for when in (1..=14).flat_map(|n| [format!("{n}"), format!("{n}+")]) {
+            let Trial { did, lines, folder } = trial(&when, made);
             let promises = acknowledged(&lines);
             let failed = did.iter().position(|did| *did == Did::FlushFailed);
-            let said = format!("when={when}: {did:?} {lines:?}");
+            let said = format!("when={when} made={made}: {did:?} {lines:?}");
             let mut flushes = 0;
             for did in &did {
                 match did {
@@ -110,5 +114,5 @@ async fn a_failed_flush_is_never_acknowledged() {
         }
     }
     println!("flushes that failed: {sealed} sealed, {unopened} not opened, {untouched} not hit");
-    assert!(sealed >= 5 && unopened >= 2, "{sealed} sealed, {unopened} not opened");
+    assert!(sealed >= 20 && unopened >= 20, "{sealed} sealed, {unopened} not opened");
 }

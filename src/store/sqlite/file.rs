@@ -106,7 +106,11 @@ fn check(path: &Path, connection: &Connection) -> Result<(), OpenError> {
         Ok(text.parse().unwrap_or(0))
     };
     let (application, found) = (number("application_id")?, number("user_version")?);
-    let fresh = number("page_count")? == 0;
+    // Also what a process leaves that died before its first table.
+    let tables: i64 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(wrong)?;
+    let fresh = tables == 0 && application == 0;
     if !fresh && application != APPLICATION {
         let detail = "it is another program's database".to_owned();
         return Err(OpenError::Damaged { place: place(), detail });
@@ -142,7 +146,7 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
         ))?;
         transaction.commit()?;
     }
-    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+    rows::pragma(connection, "wal_checkpoint(TRUNCATE)").map(drop)
 }
 
 fn tally(connection: &Connection) -> rusqlite::Result<Tally> {

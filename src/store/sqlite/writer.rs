@@ -12,11 +12,13 @@ use rusqlite::{Connection, ErrorCode, ffi};
 use tokio::sync::{oneshot, watch};
 
 use super::desk::Desk;
+use super::rows;
 use super::tally::{Draft, Tally};
 use crate::store::{Health, Ledger, Limits, Refused, Sealed};
 
 /// The most requests in one transaction.
 const BATCH_MAX: usize = 256;
+const CHECKPOINT: &str = "wal_checkpoint(PASSIVE)";
 /// Rows written between two checkpoints.
 const CHECKPOINT_ROWS: u64 = 1_000;
 /// How often a sealed store looks whether it may open again, while nobody asks it anything.
@@ -166,8 +168,7 @@ impl Writer {
     /// and would flush again as if it had not failed.
     fn checkpoint(&mut self) {
         self.rows = 0;
-        let done = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        if let Err(error) = done {
+        if let Err(error) = rows::pragma(&self.connection, CHECKPOINT) {
             self.seal(&error);
         }
     }
@@ -190,11 +191,10 @@ impl Writer {
             return;
         }
         let sql = "INSERT OR REPLACE INTO probe (id, room) VALUES (1, randomblob(65536))";
-        let written = self.connection.execute(sql, []).and_then(|_| {
-            self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
-        });
+        let written = self.connection.execute(sql, []);
+        let written = written.and_then(|_| rows::pragma(&self.connection, CHECKPOINT));
         match written {
-            Ok(()) => {
+            Ok(_) => {
                 tracing::info!("the callback store is open again");
                 self.tell.send_replace(Health::Open);
             }
