@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use floorkeeper::store::{Limits, OpenError, SqliteStore};
+use floorkeeper::store::{CallbackStore, HandoffAsk, HandoffStore, Limits, OpenError, SqliteStore};
 
 /// A file in a folder of its own, gone with the test.
 struct Place(PathBuf);
@@ -105,4 +105,31 @@ fn a_folder_that_is_not_there_is_told() {
     let refused = SqliteStore::open(&PathBuf::from("/nonexistent/callbacks"), Limits::default());
     let said = refused.err().expect("it must not open").to_string();
     assert!(said.contains("/nonexistent/callbacks cannot be opened"), "{said}");
+}
+
+/// A file of the first schema, as the first version left it, gets the newest and loses nothing.
+#[tokio::test]
+async fn an_older_schema_is_brought_forward() {
+    let place = Place::new("older");
+    let file = rusqlite::Connection::open(&place.0).expect("SQLite");
+    file.execute_batch(include_str!("../src/store/sqlite/schema_1.sql")).expect("a schema");
+    file.execute_batch(
+        "PRAGMA application_id = 1181510514; PRAGMA user_version = 1; \
+         INSERT INTO callbacks VALUES ('cb_00000000000000000000000000000001', 'acme', \
+         '+12015550100', 'open', 'due', 4, '', 0, 1, 1800000000000, 1800000000000, \
+         1800003600000, 1800000000000, '', NULL, 300, '{\"tenant\":\"acme\",\
+         \"destination\":\"+12015550100\",\"why\":\"\",\"language\":\"en\",\"call\":\"\",\
+         \"incarnation\":\"\",\"born_ms\":1800000000000,\"not_before_ms\":1800000000000,\
+         \"expires_ms\":1800003600000,\"attempts_max\":3,\"backoff_ms\":1000,\
+         \"consent\":{\"asked\":\"?\",\"said\":\"yes\",\"at_ms\":1800000000000,\"call\":\"\",\
+         \"turn\":1},\"quiet\":null,\"authorisation\":\"p\",\"key\":null,\"replays\":null}')",
+    )
+    .expect("a record");
+    drop(file);
+    let store = place.open().expect("it is brought forward");
+    let claimed = store.claim("w".to_owned(), 1_000, 9, 1_800_000_000_000).await;
+    let claimed = claimed.expect("a claim");
+    assert_eq!((claimed.len(), claimed[0].epoch, claimed[0].attempts), (1, 5, 1));
+    let handoffs = store.handoff(HandoffAsk::List { open: true }, 0).await;
+    assert_eq!(handoffs, Ok(Vec::new()));
 }

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! accepted ─▶ due ─▶ claimed ─▶ dialling ─▶ connected
-//!     ▲        ▲        │ │         │ ├────▶ no_answer, failed      no attempt left: dead letters
-//!     │        └────────┘ │         │ └────▶ unknown_dial           the lease lapsed: a dead letter
+//!     ▲        ▲        │ │         │ ├────▶ no_answer, failed     no attempt left: dead letters
+//!     │        └────────┘ │         │ └────▶ unknown_dial          the lease lapsed: a dead letter
 //!     └───────────────────┴─────────┘        attempts are left, or nothing was dialled
 //!  accepted, due, claimed ─▶ cancelled, expired
 //! ```

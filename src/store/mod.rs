@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use crate::evidence::CallbackReceipt;
 use crate::id::CallbackId;
 
+mod handoffs;
 mod ledger;
 mod life;
 mod limits;
@@ -25,6 +26,7 @@ mod record;
 mod refused;
 mod sqlite;
 
+pub use handoffs::{Handoff, HandoffAsk, HandoffOffer, HandoffState, HandoffStore};
 pub use ledger::{Counts, Ledger, Swept};
 pub use life::{Change, Outcome, Settlement};
 pub use limits::{Limits, Usage};
@@ -37,7 +39,7 @@ pub use sqlite::SqliteStore;
 pub type Answer<T> = Pin<Box<dyn Future<Output = Result<T, Refused>> + Send>>;
 
 /// A store that is being opened.
-pub type Opening = Pin<Box<dyn Future<Output = Result<Arc<dyn CallbackStore>, OpenError>> + Send>>;
+pub type Opening = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, OpenError>> + Send>>;
 
 /// The most records that one request gives or changes.
 pub const BATCH_MAX: usize = 500;
@@ -177,6 +179,11 @@ pub trait CallbackStore: Send + Sync {
         self.change(id, Change::Resolve(outcome), now_ms)
     }
 }
+
+/// One place for both.
+pub trait Store: CallbackStore + HandoffStore {}
+
+impl<S: CallbackStore + HandoffStore> Store for S {}
 
 /// A line of the table: the only place where a store's name exists.
 pub struct Entry {

@@ -14,13 +14,15 @@ use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    Accepted, Answer, BATCH_MAX, CallbackStore, Change, Counts, Health, Kept, Ledger, Limits,
-    Offer, OpenError, Opening, Place, Query, Record, Refused, Sealed, Swept, UnixMs, check_claim,
+    Accepted, Answer, BATCH_MAX, CallbackStore, Change, Counts, Handoff, HandoffAsk, HandoffStore,
+    Health, Kept, Ledger, Limits, Offer, OpenError, Opening, Place, Query, Record, Refused, Sealed,
+    Store, Swept, UnixMs, check_claim,
 };
 use crate::id::CallbackId;
 
 mod desk;
 mod file;
+mod handoffs;
 mod rows;
 mod tally;
 mod writer;
@@ -52,7 +54,7 @@ pub(super) fn open(table: &toml::Table, limits: Limits) -> Opening {
             place: "the callback store".to_owned(),
             detail: error.to_string(),
         })??;
-        Ok(Arc::new(store) as Arc<dyn CallbackStore>)
+        Ok(Arc::new(store) as Arc<dyn Store>)
     })
 }
 
@@ -198,6 +200,21 @@ impl CallbackStore for SqliteStore {
 
     fn health(&self) -> watch::Receiver<Health> {
         self.health.clone()
+    }
+}
+
+impl HandoffStore for SqliteStore {
+    fn handoff(&self, ask: HandoffAsk, now_ms: UnixMs) -> Answer<Vec<Handoff>> {
+        match ask {
+            HandoffAsk::Get(id) => self.read(move |connection| handoffs::get(connection, id)),
+            HandoffAsk::List { open } => {
+                self.read(move |connection| handoffs::list(connection, open))
+            }
+            ask => {
+                let asked = self.write(move |desk| desk.handoff(ask, now_ms), |all| all, false);
+                asked.unwrap_or_else(refuse)
+            }
+        }
     }
 }
 

@@ -195,7 +195,8 @@ fn purity(source: &Source) -> Vec<Violation> {
 /// only who has seen the commit or the acknowledgement says that there was one.
 fn proofs(source: &Source) -> Vec<Violation> {
     let module = source.module();
-    let elsewhere = PROOFS.iter().filter(|(_, makers)| !makers.iter().any(|m| module.first() == Some(m)));
+    let elsewhere =
+        PROOFS.iter().filter(|(_, makers)| !makers.iter().any(|m| module.first() == Some(m)));
     named(source, "proof", elsewhere.map(|(word, _)| (*word, "made in store/ and sim/ only")))
 }
 

@@ -2,8 +2,8 @@
 
 use floorkeeper::id::CallbackId;
 use floorkeeper::store::{
-    BATCH_MAX, CallbackStore, IdText, Limits, Offer, Outcome, Place as Full, Query, QuietHours,
-    Record, Refused, Settlement, Shelf, State,
+    BATCH_MAX, CallbackStore, HandoffAsk, HandoffOffer, HandoffState, HandoffStore, IdText, Limits,
+    Offer, Outcome, Place as Full, Query, QuietHours, Record, Refused, Settlement, Shelf, State,
 };
 
 use crate::offers::{NOW, Place, key, number, offer};
@@ -346,4 +346,84 @@ pub async fn a_full_inbox_is_an_answer(place: &Place) {
     assert_eq!(store.counts().await.expect("counts").open, taken);
     let ledger = store.ledger();
     assert_eq!((ledger.offered, ledger.accepted), (2_000, taken));
+}
+
+fn handoff(call: u32, target: &str) -> HandoffOffer {
+    HandoffOffer {
+        tenant: "acme".to_owned(),
+        target: target.to_owned(),
+        call: format!("call-{call}"),
+        incarnation: "test".to_owned(),
+        why: "the opening hours".to_owned(),
+        language: "en".to_owned(),
+        born_ms: NOW,
+        acknowledge_by_ms: NOW + 100,
+        connect_by_ms: NOW + 200,
+    }
+}
+
+/// only an acknowledgement on record is one, it comes once, and only in time.
+pub async fn a_handoff_is_acknowledged_once_and_in_time(place: &Place) {
+    let store = place.fresh(Limits::default()).await;
+    let id = store.offer_handoff(handoff(1, "desk"), NOW).await.expect("it is offered").id;
+    let is = |state| Refused::HandoffIs { state };
+    let early = store.end_handoff(id, HandoffState::Connected, NOW).await;
+    assert_eq!(early, Err(is(HandoffState::Offered)));
+    let acknowledge = |by: &str, now| store.acknowledge(id, by.to_owned(), now);
+    let nobody = acknowledge(" ", NOW).await;
+    assert_eq!(nobody.map_err(|refused| refused.label()), Err("bad_request"));
+    assert_eq!(acknowledge("ann", NOW + 101).await, Err(Refused::Expired { at_ms: NOW + 100 }));
+    assert_eq!(acknowledge("ann", NOW + 100).await.expect("it is in time").id(), id);
+    assert_eq!(acknowledge("bob", NOW + 100).await, Err(is(HandoffState::Acknowledged)));
+    drop(store);
+    let store = place.open(Limits::default()).await;
+    let found = store.handoff(HandoffAsk::Get(id), NOW).await.expect("a read");
+    assert_eq!((found[0].state, &*found[0].by), (HandoffState::Acknowledged, "ann"));
+    assert_eq!(found[0].offer, handoff(1, "desk"));
+    let done = store.end_handoff(id, HandoffState::Connected, NOW + 150).await;
+    assert_eq!(done.expect("they speak").state, HandoffState::Connected);
+    let twice = store.end_handoff(id, HandoffState::CallerLeft, NOW + 150).await;
+    assert_eq!(twice, Err(is(HandoffState::Connected)));
+}
+
+/// bounded, one a call, and ended by time where nobody ends it.
+pub async fn handoffs_are_bounded_and_end(place: &Place) {
+    let bounds = Limits {
+        handoffs: 3,
+        handoffs_tenant: 2,
+        handoffs_target: 1,
+        handoffs_kept: 2,
+        ..Limits::default()
+    };
+    let store = place.fresh(bounds).await;
+    let offer = |offer| store.offer_handoff(offer, NOW);
+    let first = offer(handoff(1, "a")).await.expect("it is offered").id;
+    let same = offer(handoff(1, "b")).await;
+    assert_eq!(same, Err(Refused::HandoffOpen { existing: first }));
+    assert_eq!(offer(handoff(2, "a")).await, Err(Refused::DestinationFull));
+    let second = offer(handoff(2, "b")).await.expect("it is offered").id;
+    assert_eq!(offer(handoff(3, "c")).await, Err(Refused::TenantFull));
+    let other = |n, to| HandoffOffer { tenant: format!("t{n}"), ..handoff(n, to) };
+    let third = offer(other(3, "c")).await.expect("it is offered").id;
+    assert_eq!(offer(other(4, "d")).await, Err(Refused::Full(Full::Records)));
+    let bad = HandoffOffer { target: String::new(), ..other(4, "d") };
+    assert_eq!(offer(bad).await.map_err(|refused| refused.label()), Err("bad_request"));
+    let late = store.offer_handoff(other(4, "d"), NOW + 101).await;
+    assert_eq!(late, Err(Refused::Expired { at_ms: NOW + 100 }));
+
+    store.acknowledge(second, "ann".to_owned(), NOW).await.expect("it is in time");
+    store.end_handoff(third, HandoffState::CallerLeft, NOW + 1).await.expect("they left");
+    let store = &store;
+    let sweep = |now| async move {
+        let over = store.handoff(HandoffAsk::Sweep, now).await.expect("a sweep");
+        over.iter().map(|handoff| (handoff.id, handoff.state)).collect::<Vec<_>>()
+    };
+    assert_eq!(sweep(NOW + 100).await, []);
+    assert_eq!(sweep(NOW + 101).await, [(first, HandoffState::Timeout)]);
+    assert_eq!(sweep(NOW + 200).await, []);
+    assert_eq!(sweep(NOW + 201).await, [(second, HandoffState::Timeout)]);
+    let list = |open| store.handoff(HandoffAsk::List { open }, NOW);
+    assert_eq!(list(true).await, Ok(Vec::new()));
+    let all = list(false).await.expect("a list").iter().map(|one| one.id).collect::<Vec<_>>();
+    assert!(all.len() == 2 && !all.contains(&third), "the oldest is forgotten: {all:?}");
 }

@@ -84,6 +84,28 @@ pub fn tight() -> Limits {
 /// How often each answer came, over many histories.
 pub type Seen = BTreeMap<&'static str, u64>;
 
+/// The offer of such a step, with what may be odd about it.
+fn asked(op: &Op, now: u64) -> Offer {
+    let &Op::Accept { tenant, to, key: name, delay, life, odd } = op else {
+        panic!("{op:?} offers nothing")
+    };
+    let expires_ms = if odd == 1 { now - 1 } else { now + life };
+    let mut offer = Offer {
+        tenant: format!("tenant-{tenant}"),
+        why: "w".repeat(if odd == 3 { 900 } else { 20 }),
+        born_ms: if odd == 0 { now + 1 } else { now },
+        not_before_ms: (now + delay).min(expires_ms),
+        expires_ms,
+        attempts_max: if odd == 2 { 9 } else { 1 + u32::from(odd) % 3 },
+        backoff_ms: 100,
+        key: name
+            .and_then(|(name, digest)| key(&format!("key-{name}"), &format!("digest-{digest}"))),
+        ..offer(to)
+    };
+    offer.consent.at_ms = now;
+    offer
+}
+
 struct Pair<'a> {
     store: &'a dyn CallbackStore,
     model: Model,
@@ -134,24 +156,7 @@ impl Pair<'_> {
         };
         let now = self.model.now;
         let said = match op {
-            Op::Accept { tenant, to, key: name, delay, life, odd } => {
-                let mut offer = Offer {
-                    tenant: format!("tenant-{tenant}"),
-                    born_ms: if odd == 0 { now + 1 } else { now },
-                    not_before_ms: now + delay.min(life),
-                    expires_ms: if odd == 1 { now - 1 } else { now + life },
-                    attempts_max: if odd == 2 { 9 } else { 1 + u32::from(odd) % 3 },
-                    backoff_ms: 100,
-                    key: name.and_then(|(name, digest)| {
-                        key(&format!("key-{name}"), &format!("digest-{digest}"))
-                    }),
-                    ..offer(to)
-                };
-                offer.consent.at_ms = now;
-                offer.why = "w".repeat(if odd == 3 { 900 } else { 20 });
-                offer.not_before_ms = offer.not_before_ms.min(offer.expires_ms);
-                return self.accept(offer).await;
-            }
+            Op::Accept { .. } => return self.accept(asked(&op, now)).await,
             Op::Replay { which, to } => {
                 let (id, _) = self.pick(which, false, |item| item.dead);
                 let mut offer = offer(to);

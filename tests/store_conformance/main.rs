@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use cluster::Cluster;
 use floorkeeper::store::{
-    CallbackStore, Health, Limits, OpenError, PostgresStore, Refused, STORES, Sealed, find,
+    Health, Limits, OpenError, PostgresStore, Refused, STORES, Sealed, Store, find,
 };
 use history::Seen;
 use offers::{NOW, Place, offer};
@@ -49,6 +49,8 @@ cases![
     time_alone_is_enough,
     the_list_is_paged,
     a_full_inbox_is_an_answer,
+    a_handoff_is_acknowledged_once_and_in_time,
+    handoffs_are_bounded_and_end,
 ];
 
 /// Invariants 4, 8 and 11.
@@ -85,7 +87,7 @@ async fn two_nodes_never_claim_the_same(place: &Place) {
     for n in 0..300 {
         nodes[0].accept(offer(n), NOW).await.expect("it is accepted");
     }
-    let work = |node: Arc<dyn CallbackStore>, name: &'static str| async move {
+    let work = |node: Arc<dyn Store>, name: &'static str| async move {
         let mut mine = Vec::new();
         loop {
             let claimed = node.claim(name.to_owned(), 1_000, 7, NOW).await.expect("a claim");

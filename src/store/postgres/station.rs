@@ -10,12 +10,13 @@ use tokio_postgres::Config;
 use tokio_postgres::error::SqlState;
 
 use super::desk::Desk;
+use super::handoffs;
 use super::link::{self, LIMIT, Link, said};
 use super::rows::{self, Asked, Failure, Prepared};
 use crate::id::CallbackId;
 use crate::store::{
-    Accepted, Change, Counts, Health, Kept, Ledger, Limits, Offer, Query, Record, Refused, Sealed,
-    Swept, UnixMs,
+    Accepted, Change, Counts, Handoff, HandoffAsk, Health, Kept, Ledger, Limits, Offer, Query,
+    Record, Refused, Sealed, Swept, UnixMs,
 };
 
 /// The most requests that are taken at once.
@@ -37,6 +38,7 @@ pub enum Ask {
     Get { id: CallbackId, to: To<Option<Record>> },
     List { query: Query, to: To<Vec<Record>> },
     Counts { to: To<Counts> },
+    Handoff { ask: HandoffAsk, now_ms: UnixMs, to: To<Vec<Handoff>> },
 }
 
 /// What a station needs beside its connection.
@@ -153,7 +155,19 @@ impl Station {
                 return Ok(vec![Done::List(rows::list(&link.client, query).await?)]);
             }
             Ask::Counts { .. } => return Ok(vec![Done::Counts(rows::counts(&link.client).await?)]),
-            Ask::Accept { .. } | Ask::Claim { .. } | Ask::Change { .. } | Ask::Sweep { .. } => {}
+            Ask::Handoff { ask: HandoffAsk::Get(id), .. } => {
+                let found = handoffs::get(&link.client, *id).await?;
+                return Ok(vec![Done::Handoff(Ok(found))]);
+            }
+            Ask::Handoff { ask: HandoffAsk::List { open }, .. } => {
+                let found = handoffs::list(&link.client, *open).await?;
+                return Ok(vec![Done::Handoff(Ok(found))]);
+            }
+            Ask::Accept { .. }
+            | Ask::Claim { .. }
+            | Ask::Change { .. }
+            | Ask::Sweep { .. }
+            | Ask::Handoff { .. } => {}
         }
         let on = link.client.transaction().await?;
         let limits = &*self.limits;
@@ -166,6 +180,9 @@ impl Station {
                 vec![Done::Change(desk.change(*id, change, *now_ms).await?)]
             }
             Ask::Sweep { now_ms, .. } => vec![Done::Sweep(desk.sweep(*now_ms).await?)],
+            Ask::Handoff { ask, now_ms, .. } => {
+                vec![Done::Handoff(desk.handoff(ask, *now_ms).await?)]
+            }
             _ => desk.accept(&offers(group)).await?.into_iter().map(Done::Accept).collect(),
         };
         let Desk { on, draft, .. } = desk;
@@ -235,6 +252,7 @@ enum Done {
     Get(Option<Record>),
     List(Vec<Record>),
     Counts(Counts),
+    Handoff(Result<Vec<Handoff>, Refused>),
 }
 
 impl Ask {
@@ -250,6 +268,7 @@ impl Ask {
             (Ask::Get { to, .. }, Done::Get(record)) => drop(to.send(Ok(record))),
             (Ask::List { to, .. }, Done::List(records)) => drop(to.send(Ok(records))),
             (Ask::Counts { to }, Done::Counts(counts)) => drop(to.send(Ok(counts))),
+            (Ask::Handoff { to, .. }, Done::Handoff(handoffs)) => drop(to.send(handoffs)),
             (ask, _) => debug_assert!(false, "an answer to something else than {}", ask.name()),
         }
     }
@@ -267,6 +286,7 @@ impl Ask {
             Ask::Get { to, .. } => drop(to.send(Err(refused))),
             Ask::List { to, .. } => drop(to.send(Err(refused))),
             Ask::Counts { to } => drop(to.send(Err(refused))),
+            Ask::Handoff { to, .. } => drop(to.send(Err(refused))),
         }
     }
 
@@ -279,6 +299,7 @@ impl Ask {
             Ask::Get { .. } => "get",
             Ask::List { .. } => "list",
             Ask::Counts { .. } => "counts",
+            Ask::Handoff { .. } => "handoff",
         }
     }
 }

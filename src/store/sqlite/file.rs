@@ -18,7 +18,7 @@ const APPLICATION: i64 = 0x466c_6b72;
 const BUSY: Duration = Duration::from_millis(1_000);
 
 /// What makes schema n of schema n - 1.
-const MIGRATIONS: [&str; 1] = [include_str!("schema_1.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
 
 /// As long as it lives, no other process opens the file.
 pub struct Lock(#[expect(dead_code, reason = "held, not read")] File);

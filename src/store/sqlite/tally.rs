@@ -1,5 +1,5 @@
-//! What is in use, kept in memory so that no offer counts rows; a batch's share is a draft until its
-//! commit.
+//! What is in use, kept in memory so that no offer counts rows; a batch's share is a draft until
+//! its commit.
 
 use std::collections::HashMap;
 
