@@ -102,7 +102,7 @@ fn quiet_hours() {
     assert_eq!(may(Step::Dial, &tomorrow, EIGHT), wait(EIGHT + 24 * HOUR));
 }
 
-/// C-026, C-040…C-043: spaced, doubled, bounded, spread, out of quiet hours, and never behind the end.
+/// C-026, C-040…C-043: spaced, doubled, bounded, spread, out of quiet hours, never behind the end.
 #[test]
 fn attempts_again() {
     let after = |attempts| Plan { attempts, attempts_max: 9, ..plan() };

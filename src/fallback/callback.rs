@@ -137,8 +137,11 @@ fn out_of_quiet(quiet: Option<Quiet>, at_ms: u64) -> u64 {
     // A day more, so that the west of Greenwich stays above zero.
     let ahead = DAY_MINUTES.saturating_add_signed(i64::from(quiet.utc_offset_minutes));
     let minute = (at_ms / MINUTE_MS + ahead) % DAY_MINUTES;
-    let inside =
-        if from <= to { (from..to).contains(&minute) } else { minute >= from || minute < to };
+    let over_midnight = from > to;
+    let inside = match over_midnight {
+        true => minute >= from || minute < to,
+        false => (from..to).contains(&minute),
+    };
     if !inside {
         return at_ms;
     }

@@ -22,7 +22,7 @@ mod link;
 mod rows;
 mod station;
 
-use station::{Ask, Station};
+use station::{Ask, Station, Told};
 
 /// The store in a database.
 pub struct PostgresStore {
@@ -66,14 +66,16 @@ impl PostgresStore {
         let (tell, health) = watch::channel(Health::Open);
         let (writer, writes) = mpsc::channel(limits.inbox);
         let (reader, reads) = mpsc::channel(limits.inbox);
-        let station = |tell| Station {
+        let told = Arc::new(Told::new(tell));
+        let station = |part| Station {
             target: target.clone(),
             limits: Arc::clone(&limits),
             ledger: Arc::clone(&ledger),
-            tell,
+            part,
+            told: Arc::clone(&told),
         };
-        tokio::spawn(station(Some(tell)).run(write, writes));
-        tokio::spawn(station(None).run(read, reads));
+        tokio::spawn(station(0).run(write, writes));
+        tokio::spawn(station(1).run(read, reads));
         Ok(PostgresStore { writer, reader, limits, ledger, health })
     }
 

@@ -2,8 +2,8 @@
 
 use floorkeeper::id::CallbackId;
 use floorkeeper::store::{
-    BATCH_MAX, CallbackStore, HandoffAsk, HandoffOffer, HandoffState, HandoffStore, IdText, Limits,
-    Offer, Outcome, Place as Full, Query, QuietHours, Record, Refused, Settlement, Shelf, State,
+    BATCH_MAX, CallbackStore, HandoffAsk, HandoffOffer, HandoffState, IdText, Limits, Offer,
+    Outcome, Place as Full, Query, QuietHours, Record, Refused, Settlement, Shelf, State,
 };
 
 use crate::offers::{NOW, Place, key, number, offer};

@@ -128,6 +128,7 @@ async fn two_nodes_accept_within_one_bound(place: &Place) {
     assert!(one.is_err() && other.is_err(), "{one:?} {other:?}");
 }
 
+/// P12: nothing is promised while it is away, and it opens again by itself.
 async fn a_lost_connection_seals_until_it_is_back(place: &Place, cluster: &Cluster) {
     let store = place.fresh(Limits::default()).await;
     let kept = store.accept(offer(1), NOW).await.expect("it is accepted").id;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use floorkeeper::store::{CallbackStore, Query, Record, SqliteStore};
 
 /// A folder of its own, gone with the test.
-pub struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     pub fn new() -> Folder {

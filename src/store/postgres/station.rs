@@ -46,8 +46,28 @@ pub struct Station {
     pub target: Config,
     pub limits: Arc<Limits>,
     pub ledger: Arc<Mutex<Ledger>>,
-    /// The writer's connection is the store's health.
-    pub tell: Option<watch::Sender<Health>>,
+    /// Which of the stations it is.
+    pub part: usize,
+    pub told: Arc<Told>,
+}
+
+/// The store's health: open only while both stations have their connection.
+pub struct Told {
+    parts: Mutex<[Health; 2]>,
+    tell: watch::Sender<Health>,
+}
+
+impl Told {
+    pub fn new(tell: watch::Sender<Health>) -> Told {
+        Told { parts: Mutex::new([Health::Open, Health::Open]), tell }
+    }
+
+    fn set(&self, part: usize, health: Health) {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        parts[part] = health;
+        let sealed = parts.iter().find(|health| **health != Health::Open);
+        self.tell.send_replace(sealed.cloned().unwrap_or(Health::Open));
+    }
 }
 
 impl Station {
@@ -74,9 +94,7 @@ impl Station {
     }
 
     fn tell(&self, health: Health) {
-        if let Some(tell) = &self.tell {
-            tell.send_replace(health);
-        }
+        self.told.set(self.part, health);
     }
 
     /// Serves until the connection is lost, and says why; `None` when nobody can ask any more.
