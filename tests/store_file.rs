@@ -3,7 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use floorkeeper::store::{CallbackStore, HandoffAsk, HandoffStore, Limits, OpenError, SqliteStore};
+use floorkeeper::store::{
+    CallbackStore, HandoffAsk, HandoffStore, Health, Limits, OpenError, Sealed, SqliteStore,
+};
 
 /// A file in a folder of its own, gone with the test.
 struct Place(PathBuf);
@@ -132,4 +134,17 @@ async fn an_older_schema_is_brought_forward() {
     assert_eq!((claimed.len(), claimed[0].epoch, claimed[0].attempts), (1, 5, 1));
     let handoffs = store.handoff(HandoffAsk::List { open: true }, 0).await;
     assert_eq!(handoffs, Ok(Vec::new()));
+}
+
+/// C-008: what is written where nobody will find it is not kept.
+#[tokio::test]
+async fn a_file_that_was_taken_away_seals_the_store() {
+    for end in ["", "-wal"] {
+        let place = Place::new(&format!("gone{end}"));
+        let store = place.open().expect("a store");
+        std::fs::remove_file(format!("{}{end}", place.0.display())).expect("it was there");
+        let refused = store.sweep(0).await.expect_err("nothing is done");
+        assert!(refused.to_string().contains("was moved or deleted"), "{refused}");
+        assert!(matches!(&*store.health().borrow(), Health::Sealed(Sealed::Io(_))));
+    }
 }

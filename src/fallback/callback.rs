@@ -116,8 +116,8 @@ pub fn may(step: Step, plan: &Plan, now_ms: u64) -> Verdict {
 }
 
 /// When to try again after an attempt that came to nothing and is counted in `attempts`; never when
-/// no attempt is left, or none that lies in time (C-041). `jitter_hint` is any number, best a random
-/// one: the same gives the same.
+/// no attempt is left, or none that lies in time (C-041). `jitter_hint` is any number, best a
+/// random one: the same gives the same.
 pub fn retry_at_ms(plan: &Plan, now_ms: u64, jitter_hint: u64) -> Option<u64> {
     if plan.attempts >= plan.attempts_max {
         return None;

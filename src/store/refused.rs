@@ -1,6 +1,7 @@
 //! Why a store says no, and why it cannot be opened: typed, with a stable code.
 
 use super::handoffs::HandoffState;
+use super::mutant;
 use super::record::{State, UnixMs, words};
 use crate::id::{CallbackId, HandoffId};
 
@@ -49,6 +50,7 @@ impl Sealed {
     /// It ends without a restart.
     pub fn may_end(&self) -> bool {
         matches!(self, Sealed::DiskFull | Sealed::Locked | Sealed::ConnectionLost(_))
+            || mutant::is("flush_tried_again")
     }
 }
 

@@ -427,3 +427,17 @@ pub async fn handoffs_are_bounded_and_end(place: &Place) {
     let all = list(false).await.expect("a list").iter().map(|one| one.id).collect::<Vec<_>>();
     assert!(all.len() == 2 && !all.contains(&third), "the oldest is forgotten: {all:?}");
 }
+
+/// C-035, invariant 11: offers that come together do not all find the last place.
+pub async fn a_bound_holds_for_offers_that_come_together(place: &Place) {
+    let bounds = Limits { records: 50, destination: 1, ..Limits::default() };
+    let store = place.fresh(bounds).await;
+    let tenant = |n: u32| Offer { tenant: format!("t{n}"), ..offer(n % 100) };
+    let asked: Vec<_> = (0..400).map(|n| store.accept(tenant(n), NOW)).collect();
+    let mut taken = 0;
+    for asked in asked {
+        taken += u32::from(asked.await.is_ok());
+    }
+    assert_eq!(taken, 50);
+    assert_eq!(store.counts().await.expect("counts").open, 50);
+}

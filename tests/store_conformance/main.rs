@@ -49,6 +49,7 @@ cases![
     time_alone_is_enough,
     the_list_is_paged,
     a_full_inbox_is_an_answer,
+    a_bound_holds_for_offers_that_come_together,
     a_handoff_is_acknowledged_once_and_in_time,
     handoffs_are_bounded_and_end,
 ];
@@ -184,4 +185,28 @@ async fn the_table_opens_what_it_names() {
         open("postgres", "url = \"host=127.0.0.1 port=1 user=u password=hush\"").await.err();
     let wrong = said(wrong);
     assert!(wrong.contains("cannot be opened") && !wrong.contains("hush"), "{wrong}");
+}
+
+/// Runs the tests of the store in a file in a process of their own, as the variant of this name;
+/// gives the first that broke.
+#[cfg(feature = "mutants")]
+fn breaks(name: &str) -> Option<String> {
+    let itself = std::env::current_exe().expect("a test knows its own file");
+    let mut tests = std::process::Command::new(itself);
+    let tests = tests.arg("sqlite").env("FLOORKEEPER_MUTANT", name).output();
+    let tests = tests.expect("a test can start itself");
+    let told = String::from_utf8_lossy(&tests.stdout).into_owned();
+    let first = told.lines().find(|line| line.ends_with("FAILED")).map(str::to_owned);
+    (!tests.status.success()).then(|| first.unwrap_or(told))
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn every_mutant_is_caught() {
+    assert_eq!(breaks(""), None);
+    for name in floorkeeper::store::mutant::RULES {
+        let broke = breaks(name);
+        println!("{name}: {}", broke.as_deref().unwrap_or("SURVIVED"));
+        assert!(broke.is_some(), "{name} broke nothing that a test sees");
+    }
 }

@@ -57,3 +57,15 @@ pub fn acknowledged(lines: &[String]) -> Vec<(u64, String)> {
     };
     lines.iter().filter_map(one).collect()
 }
+
+#[cfg(feature = "mutants")]
+#[test]
+fn every_mutant_is_caught() {
+    for name in floorkeeper::store::mutant::DISK {
+        let itself = std::env::current_exe().expect("a test knows its own file");
+        let mut tests = std::process::Command::new(itself);
+        let tests = tests.arg("no_flush").env("FLOORKEEPER_MUTANT", name).output();
+        assert!(!tests.expect("a test can start itself").status.success(), "{name} SURVIVED");
+        println!("{name}: caught");
+    }
+}

@@ -117,7 +117,7 @@ impl Station {
                     group.push(next);
                 }
                 if let Err(why) = self.answer(&mut link, &mut prepared, group).await {
-                    rest.for_each(|ask| self.refuse(ask, &why));
+                    rest.for_each(|ask| self.seal(ask, &why));
                     return Some(why);
                 }
             }
@@ -145,7 +145,8 @@ impl Station {
                 }
                 // The row is bad, not the connection.
                 Ok(Err(Failure::Row(problem))) => {
-                    group.drain(..).for_each(|ask| ask.unreadable(&problem));
+                    let refused = Refused::Unreadable(problem);
+                    group.drain(..).for_each(|ask| self.refuse(ask, refused.clone()));
                     return Ok(());
                 }
                 Ok(Err(Failure::Sql(error))) if error.code() == Some(&SqlState::DISK_FULL) => {
@@ -156,7 +157,7 @@ impl Station {
             };
             // Told first: who hears the refusal and looks at the health sees the same.
             self.tell(Health::Sealed(why.clone()));
-            group.drain(..).for_each(|ask| self.refuse(ask, &why));
+            group.drain(..).for_each(|ask| self.seal(ask, &why));
             return Err(why);
         }
     }
@@ -209,8 +210,11 @@ impl Station {
         Ok(done)
     }
 
-    fn refuse(&self, ask: Ask, why: &Sealed) {
-        let refused = Refused::Sealed(why.clone());
+    fn seal(&self, ask: Ask, why: &Sealed) {
+        self.refuse(ask, Refused::Sealed(why.clone()));
+    }
+
+    fn refuse(&self, ask: Ask, refused: Refused) {
         if matches!(ask, Ask::Accept { .. }) {
             self.ledger.lock().unwrap_or_else(PoisonError::into_inner).refuse(&refused);
         }
@@ -229,7 +233,7 @@ impl Station {
             });
             let connected = loop {
                 tokio::select! {
-                    ask = asks.recv() => self.refuse(ask?, &why),
+                    ask = asks.recv() => self.seal(ask?, &why),
                     connected = &mut attempt => break connected,
                 }
             };
@@ -289,10 +293,6 @@ impl Ask {
             (Ask::Handoff { to, .. }, Done::Handoff(handoffs)) => drop(to.send(handoffs)),
             (ask, _) => debug_assert!(false, "an answer to something else than {}", ask.name()),
         }
-    }
-
-    fn unreadable(self, problem: &str) {
-        self.fail(Refused::Unreadable(problem.to_owned()));
     }
 
     fn fail(self, refused: Refused) {

@@ -21,7 +21,14 @@ const BUSY: Duration = Duration::from_millis(1_000);
 const MIGRATIONS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
 
 /// As long as it lives, no other process opens the file.
-pub struct Lock(#[expect(dead_code, reason = "held, not read")] File);
+pub struct Lock(File);
+
+impl Drop for Lock {
+    /// Said aloud: a process that is just being started may hold our descriptor a moment longer.
+    fn drop(&mut self) {
+        let _ = self.0.unlock(); // closing it does the same, later
+    }
+}
 
 /// A file that is whole and of the newest schema.
 pub struct Opened {

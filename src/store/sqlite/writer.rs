@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +15,7 @@ use tokio::sync::{oneshot, watch};
 use super::desk::Desk;
 use super::rows;
 use super::tally::{Draft, Tally};
-use crate::store::{Health, Ledger, Limits, Refused, Sealed};
+use crate::store::{Health, Ledger, Limits, Refused, Sealed, mutant};
 
 /// The most requests in one transaction.
 const BATCH_MAX: usize = 256;
@@ -90,6 +91,7 @@ pub struct Writer {
     ledger: Arc<Mutex<Ledger>>,
     tally: Tally,
     tell: watch::Sender<Health>,
+    files: Files,
     rows: u64,
 }
 
@@ -102,7 +104,8 @@ impl Writer {
         tally: Tally,
         tell: watch::Sender<Health>,
     ) -> Writer {
-        Writer { connection, path, limits, ledger, tally, tell, rows: 0 }
+        let files = Files::of(&path);
+        Writer { connection, path, limits, ledger, tally, tell, files, rows: 0 }
     }
 
     /// Until nobody can ask any more.
@@ -133,7 +136,8 @@ impl Writer {
         let doubt = self.sealed().filter(|why| !why.may_end());
         let committed = match doubt {
             Some(why) => Err(why),
-            None => self.commit(&mut batch).map_err(|error| self.seal(&error)),
+            None if !self.files.are_in_place() => Err(self.seal(self.gone())),
+            None => self.commit(&mut batch).map_err(|error| self.seal(self.judge(&error))),
         };
         if let Err(why) = &committed {
             let offers = batch.iter().filter(|job| job.is_offer()).count();
@@ -141,7 +145,8 @@ impl Writer {
             (0..offers).for_each(|_| ledger.refuse(&Refused::Sealed(why.clone())));
         }
         for job in &mut batch {
-            job.answer(committed.clone());
+            let early = mutant::is("promise_before_commit");
+            job.answer(if early { Ok(()) } else { committed.clone() });
         }
         if committed.is_ok() && self.rows >= CHECKPOINT_ROWS {
             self.checkpoint();
@@ -169,13 +174,21 @@ impl Writer {
     fn checkpoint(&mut self) {
         self.rows = 0;
         if let Err(error) = rows::pragma(&self.connection, CHECKPOINT) {
-            self.seal(&error);
+            self.seal(self.judge(&error));
         }
     }
 
-    fn seal(&mut self, error: &rusqlite::Error) -> Sealed {
-        let why = judge(&self.connection, error);
-        tracing::error!(why = why.label(), %error, "the callback store is sealed");
+    /// SQLite goes on writing into a file that nobody will find.
+    fn gone(&self) -> Sealed {
+        Sealed::Io(format!("{} or its log was moved or deleted", self.path.display()))
+    }
+
+    fn judge(&self, error: &rusqlite::Error) -> Sealed {
+        judge(&self.connection, error)
+    }
+
+    fn seal(&mut self, why: Sealed) -> Sealed {
+        tracing::error!(why = why.label(), "the callback store is sealed: {why}");
         if !why.may_end() {
             // Closing must not flush into success what has failed.
             let last = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
@@ -199,7 +212,7 @@ impl Writer {
                 self.tell.send_replace(Health::Open);
             }
             Err(error) => {
-                self.seal(&error);
+                self.seal(self.judge(&error));
             }
         }
     }
@@ -224,6 +237,28 @@ fn judge(connection: &Connection, error: &rusqlite::Error) -> Sealed {
         ErrorCode::SystemIoFailure if is_room(system_errno(connection)) => Sealed::DiskFull,
         _ => detail(),
     }
+}
+
+/// The file and its log, by what they are and not by their name.
+struct Files([(PathBuf, Option<(u64, u64)>); 2]);
+
+impl Files {
+    fn of(path: &Path) -> Files {
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
+        Files([path.to_owned(), PathBuf::from(log)].map(|path| {
+            let is = identity(&path);
+            (path, is)
+        }))
+    }
+
+    fn are_in_place(&self) -> bool {
+        self.0.iter().all(|(path, was)| identity(path) == *was)
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 fn is_room(errno: i32) -> bool {
