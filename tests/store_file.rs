@@ -4,8 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use floorkeeper::store::{
-    CallbackStore, HandoffAsk, HandoffStore, Health, Limits, OpenError, Sealed, SqliteStore,
+    CallbackStore, HandoffAsk, HandoffStore, Health, Limits, OpenError, Refused, Sealed,
+    SqliteStore,
 };
+use futures_util::FutureExt;
 
 /// A file in a folder of its own, gone with the test.
 struct Place(PathBuf);
@@ -147,4 +149,23 @@ async fn a_file_that_was_taken_away_seals_the_store() {
         assert!(refused.to_string().contains("was moved or deleted"), "{refused}");
         assert!(matches!(&*store.health().borrow(), Health::Sealed(Sealed::Io(_))));
     }
+}
+
+/// P12, invariant 11: a writer that cannot go on says so; reads do not wait for it; it goes on by
+/// itself.
+#[tokio::test]
+async fn a_writer_that_waits_stops_no_reader() {
+    let place = Place::new("locked");
+    let store = place.open().expect("a store");
+    let other = rusqlite::Connection::open(&place.0).expect("SQLite");
+    other.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes");
+    let mut waits = store.sweep(0);
+    assert_eq!(store.counts().await.expect("counts").open, 0);
+    assert_eq!((&mut waits).now_or_never(), None, "the reader came first");
+    assert_eq!(waits.await, Err(Refused::Sealed(Sealed::Locked)));
+    let mut health = store.health();
+    assert_eq!(*health.borrow(), Health::Sealed(Sealed::Locked));
+    other.execute_batch("COMMIT").expect("it lets go");
+    health.wait_for(|health| *health == Health::Open).await.expect("it opens by itself");
+    store.sweep(0).await.expect("it goes on");
 }

@@ -135,6 +135,16 @@ pub trait CallbackStore: Send + Sync {
     /// This record.
     fn get(&self, id: CallbackId) -> Answer<Option<Record>>;
 
+    /// The proof that this one is on record and will be done, for a caller who asks again
+    /// ([`Refused::Duplicate`]); none when it has ended. A read sees what is committed only.
+    fn promised(&self, id: CallbackId) -> Answer<Option<CallbackReceipt>> {
+        let found = self.get(id);
+        Box::pin(async move {
+            let open = found.await?.filter(|record| !record.state.is_terminal());
+            Ok(open.map(|record| CallbackReceipt::committed(record.id)))
+        })
+    }
+
     /// These records.
     fn list(&self, query: Query) -> Answer<Vec<Record>>;
 

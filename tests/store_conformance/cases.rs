@@ -89,10 +89,13 @@ pub async fn nothing_is_on_record_twice(place: &Place) {
     let other = Offer { tenant: "other".to_owned(), key: key("k", "other"), ..offer(2) };
     accepted(&*store, other, NOW).await; // a key is a tenant's own
     assert_eq!(store.accept(offer(1), NOW).await, Err(Refused::Duplicate { existing: id }));
+    let promised = store.promised(id).await.expect("a read").expect("it is on record");
+    assert_eq!(promised.id(), id);
     // Over: the key still answers, and promises nothing any more; the destination is free.
     store.cancel(id, NOW).await.expect("it is cancelled");
     let over = store.accept(first, NOW).await.expect("the same answer");
     assert_eq!((over.id, over.state, over.receipt), (id, State::Cancelled, None));
+    assert_eq!(store.promised(id).await, Ok(None));
     accepted(&*store, offer(1), NOW).await;
 }
 

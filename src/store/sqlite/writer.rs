@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, ffi};
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, ffi};
 use tokio::sync::{oneshot, watch};
 
 use super::desk::Desk;
@@ -156,7 +156,9 @@ impl Writer {
     fn commit(&mut self, batch: &mut [Box<dyn Job>]) -> rusqlite::Result<()> {
         let before = self.connection.total_changes();
         let mut draft = Draft::default();
-        let transaction = self.connection.unchecked_transaction()?;
+        // Writing from its start: one that reads first may find that it cannot write any more.
+        let writing = TransactionBehavior::Immediate;
+        let transaction = Transaction::new_unchecked(&self.connection, writing)?;
         for job in batch {
             let (tally, limits) = (&self.tally, &*self.limits);
             job.run(&mut Desk { connection: &transaction, limits, tally, draft: &mut draft })?;
