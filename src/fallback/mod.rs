@@ -5,6 +5,7 @@
 //! is. The first rung that is established ends the climb, whatever it was: the original stays
 //! refused, expired or failed. Pure: data in, a decision out.
 
+pub mod callback;
 mod cause;
 mod claim;
 mod ladder;

@@ -30,6 +30,14 @@ pub struct Limits {
     pub kept: u64,
     /// Requests waiting for the store.
     pub inbox: usize,
+    /// Open handoffs of everybody.
+    pub handoffs: u64,
+    /// Open handoffs of one tenant.
+    pub handoffs_tenant: u64,
+    /// Open handoffs to one target.
+    pub handoffs_target: u64,
+    /// Ended handoffs kept.
+    pub handoffs_kept: u64,
 }
 
 impl Default for Limits {
@@ -47,6 +55,10 @@ impl Default for Limits {
             dead: 1_000,
             kept: 10_000,
             inbox: 1_024,
+            handoffs: 200,
+            handoffs_tenant: 50,
+            handoffs_target: 20,
+            handoffs_kept: 10_000,
         }
     }
 }

@@ -17,14 +17,17 @@ use tokio::sync::watch;
 use crate::evidence::CallbackReceipt;
 use crate::id::CallbackId;
 
+mod handoffs;
 mod ledger;
 mod life;
 mod limits;
+pub mod mutant;
 mod postgres;
 mod record;
 mod refused;
 mod sqlite;
 
+pub use handoffs::{Handoff, HandoffAsk, HandoffOffer, HandoffState, HandoffStore};
 pub use ledger::{Counts, Ledger, Swept};
 pub use life::{Change, Outcome, Settlement};
 pub use limits::{Limits, Usage};
@@ -37,7 +40,7 @@ pub use sqlite::SqliteStore;
 pub type Answer<T> = Pin<Box<dyn Future<Output = Result<T, Refused>> + Send>>;
 
 /// A store that is being opened.
-pub type Opening = Pin<Box<dyn Future<Output = Result<Arc<dyn CallbackStore>, OpenError>> + Send>>;
+pub type Opening = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, OpenError>> + Send>>;
 
 /// The most records that one request gives or changes.
 pub const BATCH_MAX: usize = 500;
@@ -66,7 +69,7 @@ impl Kept {
     /// What an offer's key says about it: the record that it made before, or another's.
     fn repeated(record: &Record, key: &Key) -> Result<Kept, Refused> {
         let same = record.offer.key.as_ref().is_some_and(|kept| kept.digest == key.digest);
-        if !same {
+        if !same && !mutant::is("key_ignored") {
             return Err(Refused::KeyReused { existing: record.id });
         }
         Ok(Kept { id: record.id, state: record.state, repeated: true })
@@ -132,6 +135,16 @@ pub trait CallbackStore: Send + Sync {
     /// This record.
     fn get(&self, id: CallbackId) -> Answer<Option<Record>>;
 
+    /// The proof that this one is on record and will be done, for a caller who asks again
+    /// ([`Refused::Duplicate`]); none when it has ended. A read sees what is committed only.
+    fn promised(&self, id: CallbackId) -> Answer<Option<CallbackReceipt>> {
+        let found = self.get(id);
+        Box::pin(async move {
+            let open = found.await?.filter(|record| !record.state.is_terminal());
+            Ok(open.map(|record| CallbackReceipt::committed(record.id)))
+        })
+    }
+
     /// These records.
     fn list(&self, query: Query) -> Answer<Vec<Record>>;
 
@@ -177,6 +190,11 @@ pub trait CallbackStore: Send + Sync {
         self.change(id, Change::Resolve(outcome), now_ms)
     }
 }
+
+/// One place for both.
+pub trait Store: CallbackStore + HandoffStore {}
+
+impl<S: CallbackStore + HandoffStore> Store for S {}
 
 /// A line of the table: the only place where a store's name exists.
 pub struct Entry {

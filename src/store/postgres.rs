@@ -1,5 +1,5 @@
-//! Callbacks of a fleet in one PostgreSQL database: claims by `FOR UPDATE SKIP LOCKED`, fenced by an
-//! epoch.
+//! Callbacks of a fleet in one PostgreSQL database: claims by `FOR UPDATE SKIP LOCKED`, fenced by
+//! an epoch.
 //!
 //! Two stations, each a task with a connection of its own: one writes, one reads. The writer takes
 //! the offers that have gathered into one transaction. Whatever goes wrong with a connection seals
@@ -10,17 +10,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    Accepted, Answer, BATCH_MAX, CallbackStore, Change, Counts, Health, Ledger, Limits, Offer,
-    OpenError, Opening, Place, Query, Record, Refused, Sealed, Swept, UnixMs, check_claim,
+    Accepted, Answer, BATCH_MAX, CallbackStore, Change, Counts, Handoff, HandoffAsk, HandoffStore,
+    Health, Ledger, Limits, Offer, OpenError, Opening, Place, Query, Record, Refused, Sealed,
+    Store, Swept, UnixMs, check_claim,
 };
 use crate::id::CallbackId;
 
 mod desk;
+mod handoffs;
 mod link;
 mod rows;
 mod station;
 
-use station::{Ask, Station};
+use station::{Ask, Station, Told};
 
 /// The store in a database.
 pub struct PostgresStore {
@@ -36,7 +38,7 @@ pub(super) fn open(table: &toml::Table, limits: Limits) -> Opening {
     let url = url(table);
     Box::pin(async move {
         let store = PostgresStore::open(&url?, limits).await?;
-        Ok(Arc::new(store) as Arc<dyn CallbackStore>)
+        Ok(Arc::new(store) as Arc<dyn Store>)
     })
 }
 
@@ -64,14 +66,16 @@ impl PostgresStore {
         let (tell, health) = watch::channel(Health::Open);
         let (writer, writes) = mpsc::channel(limits.inbox);
         let (reader, reads) = mpsc::channel(limits.inbox);
-        let station = |tell| Station {
+        let told = Arc::new(Told::new(tell));
+        let station = |part| Station {
             target: target.clone(),
             limits: Arc::clone(&limits),
             ledger: Arc::clone(&ledger),
-            tell,
+            part,
+            told: Arc::clone(&told),
         };
-        tokio::spawn(station(Some(tell)).run(write, writes));
-        tokio::spawn(station(None).run(read, reads));
+        tokio::spawn(station(0).run(write, writes));
+        tokio::spawn(station(1).run(read, reads));
         Ok(PostgresStore { writer, reader, limits, ledger, health })
     }
 
@@ -171,5 +175,13 @@ impl CallbackStore for PostgresStore {
 
     fn health(&self) -> watch::Receiver<Health> {
         self.health.clone()
+    }
+}
+
+impl HandoffStore for PostgresStore {
+    fn handoff(&self, ask: HandoffAsk, now_ms: UnixMs) -> Answer<Vec<Handoff>> {
+        let reads = matches!(ask, HandoffAsk::Get(_) | HandoffAsk::List { .. });
+        let asked = move |to| Ask::Handoff { ask, now_ms, to };
+        if reads { self.read(asked) } else { self.write(asked).unwrap_or_else(refuse) }
     }
 }

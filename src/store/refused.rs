@@ -1,7 +1,9 @@
 //! Why a store says no, and why it cannot be opened: typed, with a stable code.
 
+use super::handoffs::HandoffState;
+use super::mutant;
 use super::record::{State, UnixMs, words};
-use crate::id::CallbackId;
+use crate::id::{CallbackId, HandoffId};
 
 words! {
     /// What there is no room in.
@@ -48,6 +50,7 @@ impl Sealed {
     /// It ends without a restart.
     pub fn may_end(&self) -> bool {
         matches!(self, Sealed::DiskFull | Sealed::Locked | Sealed::ConnectionLost(_))
+            || mutant::is("flush_tried_again")
     }
 }
 
@@ -119,6 +122,18 @@ pub enum Refused {
         /// Where it is.
         state: State,
     },
+    /// The handoff is not where this could be done.
+    #[error("it is {state}")]
+    HandoffIs {
+        /// Where it is.
+        state: HandoffState,
+    },
+    /// The call is already being handed over.
+    #[error("the call is already being handed over, {existing}")]
+    HandoffOpen {
+        /// That one.
+        existing: HandoffId,
+    },
     /// There is none of this name.
     #[error("there is no such record")]
     NotFound,
@@ -161,12 +176,12 @@ impl Refused {
             Refused::Bytes => "bytes",
             Refused::TenantFull => "tenant_full",
             Refused::DestinationFull => "destination_full",
-            Refused::Duplicate { .. } => "duplicate",
+            Refused::Duplicate { .. } | Refused::HandoffOpen { .. } => "duplicate",
             Refused::KeyReused { .. } => "key_reused",
             Refused::Expired { .. } => "expired",
             Refused::StaleEpoch { .. } => "stale_epoch",
             Refused::LeaseLapsed { .. } => "lease_lapsed",
-            Refused::WrongState { .. } => "wrong_state",
+            Refused::WrongState { .. } | Refused::HandoffIs { .. } => "wrong_state",
             Refused::NotFound => "not_found",
             Refused::NotDead => "not_dead",
             Refused::Sealed(_) => "sealed",

@@ -14,13 +14,15 @@ use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    Accepted, Answer, BATCH_MAX, CallbackStore, Change, Counts, Health, Kept, Ledger, Limits,
-    Offer, OpenError, Opening, Place, Query, Record, Refused, Sealed, Swept, UnixMs, check_claim,
+    Accepted, Answer, BATCH_MAX, CallbackStore, Change, Counts, Handoff, HandoffAsk, HandoffStore,
+    Health, Kept, Ledger, Limits, Offer, OpenError, Opening, Place, Query, Record, Refused, Sealed,
+    Store, Swept, UnixMs, check_claim,
 };
 use crate::id::CallbackId;
 
 mod desk;
 mod file;
+mod handoffs;
 mod rows;
 mod tally;
 mod writer;
@@ -52,7 +54,7 @@ pub(super) fn open(table: &toml::Table, limits: Limits) -> Opening {
             place: "the callback store".to_owned(),
             detail: error.to_string(),
         })??;
-        Ok(Arc::new(store) as Arc<dyn CallbackStore>)
+        Ok(Arc::new(store) as Arc<dyn Store>)
     })
 }
 
@@ -89,9 +91,10 @@ impl SqliteStore {
         &self,
         op: impl FnOnce(&mut Desk<'_>) -> rusqlite::Result<Result<D, Refused>> + Send + 'static,
         finish: fn(D) -> T,
+        offer: bool,
     ) -> Result<Answer<T>, Refused> {
         let (to, answer) = oneshot::channel();
-        let job: Box<dyn Job> = Box::new(Work::new(op, finish, to));
+        let job: Box<dyn Job> = Box::new(Work::new(op, finish, to, offer));
         push(self.writer.as_ref(), job)?;
         Ok(Box::pin(async move { answer.await.unwrap_or(Err(Refused::Sealed(Sealed::Stopped))) }))
     }
@@ -141,7 +144,7 @@ impl CallbackStore for SqliteStore {
         };
         let asked = match sealed {
             Some(refused) => Err(refused),
-            None => self.write(move |desk| desk.accept(offer, now_ms), Kept::committed),
+            None => self.write(move |desk| desk.accept(offer, now_ms), Kept::committed, true),
         };
         asked.unwrap_or_else(|refused| {
             self.account().refuse(&refused);
@@ -160,18 +163,22 @@ impl CallbackStore for SqliteStore {
             return refuse(refused);
         }
         let max = max.min(BATCH_MAX);
-        let asked =
-            self.write(move |desk| desk.claim(&worker, lease_ms, max, now_ms).map(Ok), |all| all);
+        let asked = self.write(
+            move |desk| desk.claim(&worker, lease_ms, max, now_ms).map(Ok),
+            |all| all,
+            false,
+        );
         asked.unwrap_or_else(refuse)
     }
 
     fn change(&self, id: CallbackId, change: Change, now_ms: UnixMs) -> Answer<Record> {
-        let asked = self.write(move |desk| desk.change(id, &change, now_ms), |record| record);
+        let asked =
+            self.write(move |desk| desk.change(id, &change, now_ms), |record| record, false);
         asked.unwrap_or_else(refuse)
     }
 
     fn sweep(&self, now_ms: UnixMs) -> Answer<Swept> {
-        let asked = self.write(move |desk| desk.sweep(now_ms).map(Ok), |swept| swept);
+        let asked = self.write(move |desk| desk.sweep(now_ms).map(Ok), |swept| swept, false);
         asked.unwrap_or_else(refuse)
     }
 
@@ -193,6 +200,21 @@ impl CallbackStore for SqliteStore {
 
     fn health(&self) -> watch::Receiver<Health> {
         self.health.clone()
+    }
+}
+
+impl HandoffStore for SqliteStore {
+    fn handoff(&self, ask: HandoffAsk, now_ms: UnixMs) -> Answer<Vec<Handoff>> {
+        match ask {
+            HandoffAsk::Get(id) => self.read(move |connection| handoffs::get(connection, id)),
+            HandoffAsk::List { open } => {
+                self.read(move |connection| handoffs::list(connection, open))
+            }
+            ask => {
+                let asked = self.write(move |desk| desk.handoff(ask, now_ms), |all| all, false);
+                asked.unwrap_or_else(refuse)
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A private PostgreSQL, on a socket in a folder of its own, gone with the test.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -16,6 +17,8 @@ impl Cluster {
         let _ = std::fs::remove_dir_all(&folder); // of a process that had our id
         std::fs::create_dir(&folder).expect("a folder");
         let cluster = Cluster { folder, bin };
+        let nobody_else = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(&cluster.folder, nobody_else).expect("a mode");
         if root() {
             ran(Command::new("chown").arg("postgres").arg(&cluster.folder));
         }

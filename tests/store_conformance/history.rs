@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use floorkeeper::id::CallbackId;
 use floorkeeper::store::{
-    CallbackStore, IdText, Limits, Offer, Outcome, Query, Refused, Settlement,
+    CallbackStore, IdText, Limits, Offer, Outcome, Query, Refused, Settlement, State,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::model::{Item, Model};
-use crate::offers::{NOW, Place, key, number, offer};
+use crate::offers::{NOW, Place, key, offer};
 
 #[derive(Clone, Debug)]
 pub enum Op {
@@ -72,7 +72,7 @@ pub fn tight() -> Limits {
         records: 5,
         tenant: 3,
         destination: 2,
-        bytes: 1_700,
+        bytes: 2_400,
         attempts: 3,
         dead: 2,
         kept: 3,
@@ -84,6 +84,28 @@ pub fn tight() -> Limits {
 /// How often each answer came, over many histories.
 pub type Seen = BTreeMap<&'static str, u64>;
 
+/// The offer of such a step, with what may be odd about it.
+fn asked(op: &Op, now: u64) -> Offer {
+    let &Op::Accept { tenant, to, key: name, delay, life, odd } = op else {
+        panic!("{op:?} offers nothing")
+    };
+    let expires_ms = if odd == 1 { now - 1 } else { now + life };
+    let mut offer = Offer {
+        tenant: format!("tenant-{tenant}"),
+        why: "w".repeat(if odd == 3 { 900 } else { 20 }),
+        born_ms: if odd == 0 { now + 1 } else { now },
+        not_before_ms: (now + delay).min(expires_ms),
+        expires_ms,
+        attempts_max: if odd == 2 { 9 } else { 1 + u32::from(odd) % 3 },
+        backoff_ms: 100,
+        key: name
+            .and_then(|(name, digest)| key(&format!("key-{name}"), &format!("digest-{digest}"))),
+        ..offer(to)
+    };
+    offer.consent.at_ms = now;
+    offer
+}
+
 struct Pair<'a> {
     store: &'a dyn CallbackStore,
     model: Model,
@@ -92,13 +114,15 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    fn pick(&self, which: usize, stale: bool) -> (CallbackId, u64) {
-        let id = match self.known.len() {
-            0 => CallbackId(1),
-            many => self.known[many - 1 - which % many],
-        };
-        let held = self.model.items.iter().find(|(item, _)| item.id == id);
-        let epoch = held.map_or(0, |(item, _)| item.epoch);
+    /// One to act on, and its epoch: mostly one of those on which it may work.
+    fn pick(&self, which: usize, stale: bool, fit: fn(&Item) -> bool) -> (CallbackId, u64) {
+        let items = || self.model.items.iter().map(|(item, _)| item);
+        let fitting: Vec<CallbackId> =
+            items().filter(|item| fit(item)).map(|item| item.id).collect();
+        let (few, some) = (which < 52, &fitting);
+        let from = if few && !some.is_empty() { some } else { &self.known };
+        let id = if from.is_empty() { CallbackId(1) } else { from[which % from.len()] };
+        let epoch = items().find(|item| item.id == id).map_or(0, |item| item.epoch);
         (id, if stale { epoch.wrapping_sub(1) } else { epoch })
     }
 
@@ -127,27 +151,14 @@ impl Pair<'_> {
     }
 
     async fn step(&mut self, op: Op) -> &'static str {
+        let held = |item: &Item| {
+            [State::Claimed, State::Dialling, State::UnknownDial].contains(&item.state)
+        };
         let now = self.model.now;
         let said = match op {
-            Op::Accept { tenant, to, key: name, delay, life, odd } => {
-                let mut offer = Offer {
-                    tenant: format!("tenant-{tenant}"),
-                    born_ms: if odd == 0 { now + 1 } else { now },
-                    not_before_ms: now + delay.min(life),
-                    expires_ms: if odd == 1 { now - 1 } else { now + life },
-                    attempts_max: if odd == 2 { 9 } else { 1 + u32::from(odd) % 3 },
-                    backoff_ms: 100,
-                    key: name.and_then(|(name, digest)| {
-                        key(&format!("key-{name}"), &format!("digest-{digest}"))
-                    }),
-                    ..offer(to)
-                };
-                offer.consent.at_ms = now;
-                offer.not_before_ms = offer.not_before_ms.min(offer.expires_ms);
-                return self.accept(offer).await;
-            }
+            Op::Accept { .. } => return self.accept(asked(&op, now)).await,
             Op::Replay { which, to } => {
-                let (id, _) = self.pick(which, false);
+                let (id, _) = self.pick(which, false, |item| item.dead);
                 let mut offer = offer(to);
                 (offer.born_ms, offer.consent.at_ms) = (now, now);
                 (offer.not_before_ms, offer.expires_ms) = (now, now + 2_000);
@@ -168,28 +179,28 @@ impl Pair<'_> {
                 return "swept";
             }
             Op::Extend { which, stale, lease } => {
-                let (id, epoch) = self.pick(which, stale);
+                let (id, epoch) = self.pick(which, stale, held);
                 let done = self.store.extend(id, epoch, lease, now).await;
                 (done, self.model.extend(id, epoch, lease), "extended")
             }
             Op::Start { which, stale } => {
-                let (id, epoch) = self.pick(which, stale);
+                let (id, epoch) = self.pick(which, stale, |item| item.state == State::Claimed);
                 let done = self.store.start_dialling(id, epoch, now).await;
                 (done, self.model.start(id, epoch), "dialling")
             }
             Op::Settle { which, stale, outcome } => {
-                let (id, epoch) = self.pick(which, stale);
+                let (id, epoch) = self.pick(which, stale, held);
                 let detail = String::new();
                 let settlement = Settlement { outcome, retry_at_ms: None, detail };
                 let done = self.store.settle(id, epoch, settlement, now).await;
                 (done, self.model.settle(id, epoch, outcome), "settled")
             }
             Op::Cancel { which } => {
-                let (id, _) = self.pick(which, false);
+                let (id, _) = self.pick(which, false, |_| true);
                 (self.store.cancel(id, now).await, self.model.cancel(id), "cancelled")
             }
             Op::Resolve { which, outcome } => {
-                let (id, _) = self.pick(which, false);
+                let (id, _) = self.pick(which, false, |item| item.state == State::UnknownDial);
                 let done = self.store.resolve(id, outcome, now).await;
                 (done, self.model.resolve(id, outcome), "resolved")
             }
@@ -235,10 +246,29 @@ pub async fn run(place: &Place, ops: Vec<(u64, Op)>, seen: &mut Seen) {
 /// The histories did reach everything that these bounds can refuse.
 pub fn saw_everything(seen: &Seen) {
     let words = [
-        "accepted", "repeated", "claimed", "nothing due", "swept", "extended", "dialling",
-        "settled", "cancelled", "resolved", "bad_request", "full", "bytes", "tenant_full",
-        "destination_full", "duplicate", "key_reused", "expired", "stale_epoch", "lease_lapsed",
-        "wrong_state", "not_found", "not_dead",
+        "accepted",
+        "repeated",
+        "claimed",
+        "nothing due",
+        "swept",
+        "extended",
+        "dialling",
+        "settled",
+        "cancelled",
+        "resolved",
+        "bad_request",
+        "full",
+        "bytes",
+        "tenant_full",
+        "destination_full",
+        "duplicate",
+        "key_reused",
+        "expired",
+        "stale_epoch",
+        "lease_lapsed",
+        "wrong_state",
+        "not_found",
+        "not_dead",
     ];
     let missing: Vec<&str> = words.into_iter().filter(|word| !seen.contains_key(word)).collect();
     assert!(missing.is_empty(), "never seen: {missing:?} in {seen:?}");

@@ -2,7 +2,7 @@
 //! stores but the words of their answers.
 
 use floorkeeper::id::CallbackId;
-use floorkeeper::store::{Key, Limits, Offer, Outcome, Record, State};
+use floorkeeper::store::{Limits, Offer, Outcome, Record, State};
 
 /// A record as far as it can be told apart from outside.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,15 +65,16 @@ impl Model {
 
     /// What has to become of an offer: refused so, or on record before, or new.
     pub fn judge(&self, offer: &Offer) -> Result<Option<CallbackId>, &'static str> {
-        let same = |key: &Key| move |(_, other): &&(Item, Offer)| {
-            other.tenant == offer.tenant
-                && other.key.as_ref().is_some_and(|other| other.name == key.name)
-        };
-        if let Some(key) = &offer.key
-            && let Some((item, before)) = self.items.iter().find(same(key))
-        {
-            let digest = &before.key.as_ref().expect("it has the key").digest;
-            return if *digest == key.digest { Ok(Some(item.id)) } else { Err("key_reused") };
+        if let Some(key) = &offer.key {
+            let same = |other: &Offer| {
+                let name = other.key.as_ref().map(|other| &other.name);
+                other.tenant == offer.tenant && name == Some(&key.name)
+            };
+            if let Some((item, before)) = self.items.iter().find(|(_, other)| same(other)) {
+                let digest = before.key.as_ref().map(|key| &key.digest);
+                let repeated = digest == Some(&key.digest);
+                return if repeated { Ok(Some(item.id)) } else { Err("key_reused") };
+            }
         }
         if offer.born_ms > self.now || offer.attempts_max > self.limits.attempts {
             return Err("bad_request");
@@ -86,7 +87,8 @@ impl Model {
         if there().any(|other| other.tenant == offer.tenant) {
             return Err("duplicate");
         }
-        if open().filter(|other| other.tenant == offer.tenant).count() as u64 >= self.limits.tenant {
+        if open().filter(|other| other.tenant == offer.tenant).count() as u64 >= self.limits.tenant
+        {
             return Err("tenant_full");
         }
         if there().count() as u64 >= self.limits.destination {
@@ -152,7 +154,12 @@ impl Model {
     }
 
     /// What is wrong with acting on this one, for a holder.
-    fn holder(&mut self, id: CallbackId, epoch: u64, states: &[State]) -> Result<usize, &'static str> {
+    fn holder(
+        &mut self,
+        id: CallbackId,
+        epoch: u64,
+        states: &[State],
+    ) -> Result<usize, &'static str> {
         let Some(at) = self.items.iter().position(|(item, _)| item.id == id) else {
             return Err("not_found");
         };

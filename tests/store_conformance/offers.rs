@@ -4,9 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use floorkeeper::store::{
-    CallbackStore, Consent, Key, Limits, Offer, PostgresStore, SqliteStore, UnixMs,
-};
+use floorkeeper::store::{Consent, Key, Limits, Offer, PostgresStore, SqliteStore, Store, UnixMs};
 
 /// When the tests begin: a round time in 2027.
 pub const NOW: UnixMs = 1_800_000_000_000;
@@ -67,7 +65,7 @@ impl Place {
     }
 
     /// The store there, as it is.
-    pub async fn open(&self, limits: Limits) -> Arc<dyn CallbackStore> {
+    pub async fn open(&self, limits: Limits) -> Arc<dyn Store> {
         match self {
             Place::Sqlite(path) => Arc::new(SqliteStore::open(path, limits).expect("a store")),
             Place::Postgres(url) => {
@@ -77,7 +75,7 @@ impl Place {
     }
 
     /// The store there, empty.
-    pub async fn fresh(&self, limits: Limits) -> Arc<dyn CallbackStore> {
+    pub async fn fresh(&self, limits: Limits) -> Arc<dyn Store> {
         match self {
             Place::Sqlite(path) => {
                 for end in ["", "-wal", "-shm"] {

@@ -9,7 +9,7 @@ use tokio_postgres::{Client, Config, Error, NoTls};
 use crate::store::OpenError;
 
 /// What makes schema n of schema n - 1.
-const MIGRATIONS: [&str; 1] = [include_str!("schema_1.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
 /// The advisory lock under which the schema is made.
 const SCHEMA_LOCK: i64 = 0x466c_6b72_0001;
 /// Neither a server that does not answer nor one that waits for a lock holds us longer.

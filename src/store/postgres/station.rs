@@ -10,12 +10,13 @@ use tokio_postgres::Config;
 use tokio_postgres::error::SqlState;
 
 use super::desk::Desk;
+use super::handoffs;
 use super::link::{self, LIMIT, Link, said};
 use super::rows::{self, Asked, Failure, Prepared};
 use crate::id::CallbackId;
 use crate::store::{
-    Accepted, Change, Counts, Health, Kept, Ledger, Limits, Offer, Query, Record, Refused, Sealed,
-    Swept, UnixMs,
+    Accepted, Change, Counts, Handoff, HandoffAsk, Health, Kept, Ledger, Limits, Offer, Query,
+    Record, Refused, Sealed, Swept, UnixMs,
 };
 
 /// The most requests that are taken at once.
@@ -37,6 +38,7 @@ pub enum Ask {
     Get { id: CallbackId, to: To<Option<Record>> },
     List { query: Query, to: To<Vec<Record>> },
     Counts { to: To<Counts> },
+    Handoff { ask: HandoffAsk, now_ms: UnixMs, to: To<Vec<Handoff>> },
 }
 
 /// What a station needs beside its connection.
@@ -44,8 +46,28 @@ pub struct Station {
     pub target: Config,
     pub limits: Arc<Limits>,
     pub ledger: Arc<Mutex<Ledger>>,
-    /// The writer's connection is the store's health.
-    pub tell: Option<watch::Sender<Health>>,
+    /// Which of the stations it is.
+    pub part: usize,
+    pub told: Arc<Told>,
+}
+
+/// The store's health: open only while both stations have their connection.
+pub struct Told {
+    parts: Mutex<[Health; 2]>,
+    tell: watch::Sender<Health>,
+}
+
+impl Told {
+    pub fn new(tell: watch::Sender<Health>) -> Told {
+        Told { parts: Mutex::new([Health::Open, Health::Open]), tell }
+    }
+
+    fn set(&self, part: usize, health: Health) {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        parts[part] = health;
+        let sealed = parts.iter().find(|health| **health != Health::Open);
+        self.tell.send_replace(sealed.cloned().unwrap_or(Health::Open));
+    }
 }
 
 impl Station {
@@ -72,9 +94,7 @@ impl Station {
     }
 
     fn tell(&self, health: Health) {
-        if let Some(tell) = &self.tell {
-            tell.send_replace(health);
-        }
+        self.told.set(self.part, health);
     }
 
     /// Serves until the connection is lost, and says why; `None` when nobody can ask any more.
@@ -97,7 +117,7 @@ impl Station {
                     group.push(next);
                 }
                 if let Err(why) = self.answer(&mut link, &mut prepared, group).await {
-                    rest.for_each(|ask| ask.refuse(&why));
+                    rest.for_each(|ask| self.seal(ask, &why));
                     return Some(why);
                 }
             }
@@ -125,7 +145,8 @@ impl Station {
                 }
                 // The row is bad, not the connection.
                 Ok(Err(Failure::Row(problem))) => {
-                    group.drain(..).for_each(|ask| ask.unreadable(&problem));
+                    let refused = Refused::Unreadable(problem);
+                    group.drain(..).for_each(|ask| self.refuse(ask, refused.clone()));
                     return Ok(());
                 }
                 Ok(Err(Failure::Sql(error))) if error.code() == Some(&SqlState::DISK_FULL) => {
@@ -136,7 +157,7 @@ impl Station {
             };
             // Told first: who hears the refusal and looks at the health sees the same.
             self.tell(Health::Sealed(why.clone()));
-            group.drain(..).for_each(|ask| ask.refuse(&why));
+            group.drain(..).for_each(|ask| self.seal(ask, &why));
             return Err(why);
         }
     }
@@ -153,7 +174,19 @@ impl Station {
                 return Ok(vec![Done::List(rows::list(&link.client, query).await?)]);
             }
             Ask::Counts { .. } => return Ok(vec![Done::Counts(rows::counts(&link.client).await?)]),
-            Ask::Accept { .. } | Ask::Claim { .. } | Ask::Change { .. } | Ask::Sweep { .. } => {}
+            Ask::Handoff { ask: HandoffAsk::Get(id), .. } => {
+                let found = handoffs::get(&link.client, *id).await?;
+                return Ok(vec![Done::Handoff(Ok(found))]);
+            }
+            Ask::Handoff { ask: HandoffAsk::List { open }, .. } => {
+                let found = handoffs::list(&link.client, *open).await?;
+                return Ok(vec![Done::Handoff(Ok(found))]);
+            }
+            Ask::Accept { .. }
+            | Ask::Claim { .. }
+            | Ask::Change { .. }
+            | Ask::Sweep { .. }
+            | Ask::Handoff { .. } => {}
         }
         let on = link.client.transaction().await?;
         let limits = &*self.limits;
@@ -166,12 +199,26 @@ impl Station {
                 vec![Done::Change(desk.change(*id, change, *now_ms).await?)]
             }
             Ask::Sweep { now_ms, .. } => vec![Done::Sweep(desk.sweep(*now_ms).await?)],
+            Ask::Handoff { ask, now_ms, .. } => {
+                vec![Done::Handoff(desk.handoff(ask, *now_ms).await?)]
+            }
             _ => desk.accept(&offers(group)).await?.into_iter().map(Done::Accept).collect(),
         };
         let Desk { on, draft, .. } = desk;
         on.commit().await?;
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner).add(draft);
         Ok(done)
+    }
+
+    fn seal(&self, ask: Ask, why: &Sealed) {
+        self.refuse(ask, Refused::Sealed(why.clone()));
+    }
+
+    fn refuse(&self, ask: Ask, refused: Refused) {
+        if matches!(ask, Ask::Accept { .. }) {
+            self.ledger.lock().unwrap_or_else(PoisonError::into_inner).refuse(&refused);
+        }
+        ask.fail(refused);
     }
 
     /// A new connection; meanwhile whoever asks is told. `None` when nobody can ask any more.
@@ -186,7 +233,7 @@ impl Station {
             });
             let connected = loop {
                 tokio::select! {
-                    ask = asks.recv() => ask?.refuse(&why),
+                    ask = asks.recv() => self.seal(ask?, &why),
                     connected = &mut attempt => break connected,
                 }
             };
@@ -227,6 +274,7 @@ enum Done {
     Get(Option<Record>),
     List(Vec<Record>),
     Counts(Counts),
+    Handoff(Result<Vec<Handoff>, Refused>),
 }
 
 impl Ask {
@@ -242,16 +290,9 @@ impl Ask {
             (Ask::Get { to, .. }, Done::Get(record)) => drop(to.send(Ok(record))),
             (Ask::List { to, .. }, Done::List(records)) => drop(to.send(Ok(records))),
             (Ask::Counts { to }, Done::Counts(counts)) => drop(to.send(Ok(counts))),
+            (Ask::Handoff { to, .. }, Done::Handoff(handoffs)) => drop(to.send(handoffs)),
             (ask, _) => debug_assert!(false, "an answer to something else than {}", ask.name()),
         }
-    }
-
-    fn refuse(self, why: &Sealed) {
-        self.fail(Refused::Sealed(why.clone()));
-    }
-
-    fn unreadable(self, problem: &str) {
-        self.fail(Refused::Unreadable(problem.to_owned()));
     }
 
     fn fail(self, refused: Refused) {
@@ -263,6 +304,7 @@ impl Ask {
             Ask::Get { to, .. } => drop(to.send(Err(refused))),
             Ask::List { to, .. } => drop(to.send(Err(refused))),
             Ask::Counts { to } => drop(to.send(Err(refused))),
+            Ask::Handoff { to, .. } => drop(to.send(Err(refused))),
         }
     }
 
@@ -275,6 +317,7 @@ impl Ask {
             Ask::Get { .. } => "get",
             Ask::List { .. } => "list",
             Ask::Counts { .. } => "counts",
+            Ask::Handoff { .. } => "handoff",
         }
     }
 }

@@ -18,10 +18,17 @@ const APPLICATION: i64 = 0x466c_6b72;
 const BUSY: Duration = Duration::from_millis(1_000);
 
 /// What makes schema n of schema n - 1.
-const MIGRATIONS: [&str; 1] = [include_str!("schema_1.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
 
 /// As long as it lives, no other process opens the file.
-pub struct Lock(#[expect(dead_code, reason = "held, not read")] File);
+pub struct Lock(File);
+
+impl Drop for Lock {
+    /// Said aloud: a process that is just being started may hold our descriptor a moment longer.
+    fn drop(&mut self) {
+        let _ = self.0.unlock(); // closing it does the same, later
+    }
+}
 
 /// A file that is whole and of the newest schema.
 pub struct Opened {
@@ -49,6 +56,8 @@ pub fn open(path: &Path) -> Result<Opened, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let read = Connection::open_with_flags(path, flags).map_err(wrong)?;
     read.busy_timeout(BUSY).map_err(wrong)?;
+    // The log is a file of its own by now, and SQLite does not look whether its folder was flushed.
+    sync_folder(path).map_err(io)?;
     let tally = tally(&write).map_err(wrong)?;
     Ok(Opened { lock, write, read, tally })
 }
@@ -81,14 +90,18 @@ fn create(path: &Path) -> std::io::Result<()> {
     match created {
         Ok(file) => {
             file.sync_all()?;
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+            sync_folder(path)
         }
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             fs::set_permissions(path, fs::Permissions::from_mode(0o600))
         }
         Err(error) => Err(error),
     }
+}
+
+fn sync_folder(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// It is ours, whole, and not of a later version. Changes nothing.
@@ -100,7 +113,11 @@ fn check(path: &Path, connection: &Connection) -> Result<(), OpenError> {
         Ok(text.parse().unwrap_or(0))
     };
     let (application, found) = (number("application_id")?, number("user_version")?);
-    let fresh = number("page_count")? == 0;
+    // Also what a process leaves that died before its first table.
+    let tables: i64 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(wrong)?;
+    let fresh = tables == 0 && application == 0;
     if !fresh && application != APPLICATION {
         let detail = "it is another program's database".to_owned();
         return Err(OpenError::Damaged { place: place(), detail });
@@ -136,7 +153,7 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
         ))?;
         transaction.commit()?;
     }
-    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+    rows::pragma(connection, "wal_checkpoint(TRUNCATE)").map(drop)
 }
 
 fn tally(connection: &Connection) -> rusqlite::Result<Tally> {

@@ -1,7 +1,7 @@
 //! Rows and records: every statement that reads or writes one.
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row, named_params, params, params_from_iter};
+use rusqlite::{Connection, Row, named_params, params, params_from_iter};
 
 use crate::id::CallbackId;
 use crate::store::{BATCH_MAX, Counts, Offer, Query, Record, Shelf, State, UnixMs};
@@ -222,7 +222,8 @@ pub fn counts(connection: &Connection) -> rusqlite::Result<Counts> {
     Ok(counts)
 }
 
-/// The first line of a pragma, as text.
+/// The first line of a pragma, as text. All its lines are asked for: what a pragma changes is
+/// committed behind the last one, and only there does it say whether that went well.
 pub fn pragma(connection: &Connection, pragma: &str) -> rusqlite::Result<Option<String>> {
     let text = |row: &Row<'_>| {
         Ok(match row.get_ref(0)? {
@@ -230,5 +231,7 @@ pub fn pragma(connection: &Connection, pragma: &str) -> rusqlite::Result<Option<
             other => other.as_str()?.to_owned(),
         })
     };
-    connection.query_row(&format!("PRAGMA {pragma}"), [], text).optional()
+    let mut statement = connection.prepare(&format!("PRAGMA {pragma}"))?;
+    let lines: Vec<String> = statement.query_map([], text)?.collect::<rusqlite::Result<_>>()?;
+    Ok(lines.into_iter().next())
 }

@@ -2,21 +2,24 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, ffi};
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, ffi};
 use tokio::sync::{oneshot, watch};
 
 use super::desk::Desk;
+use super::rows;
 use super::tally::{Draft, Tally};
-use crate::store::{Health, Ledger, Limits, Refused, Sealed};
+use crate::store::{Health, Ledger, Limits, Refused, Sealed, mutant};
 
 /// The most requests in one transaction.
 const BATCH_MAX: usize = 256;
+const CHECKPOINT: &str = "wal_checkpoint(PASSIVE)";
 /// Rows written between two checkpoints.
 const CHECKPOINT_ROWS: u64 = 1_000;
 /// How often a sealed store looks whether it may open again, while nobody asks it anything.
@@ -29,6 +32,8 @@ pub trait Job: Send {
     fn run(&mut self, desk: &mut Desk<'_>) -> rusqlite::Result<()>;
     /// The transaction was committed, or it was not, and why.
     fn answer(&mut self, committed: Result<(), Sealed>);
+    /// It is an offer: the ledger has to say what became of it.
+    fn is_offer(&self) -> bool;
 }
 
 /// A job with an answer: `finish` makes it of what was done, behind the commit.
@@ -37,11 +42,17 @@ pub struct Work<F, D, T> {
     done: Option<Result<D, Refused>>,
     finish: fn(D) -> T,
     to: Option<oneshot::Sender<Result<T, Refused>>>,
+    offer: bool,
 }
 
 impl<F, D, T> Work<F, D, T> {
-    pub fn new(op: F, finish: fn(D) -> T, to: oneshot::Sender<Result<T, Refused>>) -> Self {
-        Work { op: Some(op), done: None, finish, to: Some(to) }
+    pub fn new(
+        op: F,
+        finish: fn(D) -> T,
+        to: oneshot::Sender<Result<T, Refused>>,
+        offer: bool,
+    ) -> Self {
+        Work { op: Some(op), done: None, finish, to: Some(to), offer }
     }
 }
 
@@ -66,6 +77,10 @@ where
             let _ = to.send(answer); // who asked may have gone
         }
     }
+
+    fn is_offer(&self) -> bool {
+        self.offer
+    }
 }
 
 /// The only one that writes the file.
@@ -76,6 +91,7 @@ pub struct Writer {
     ledger: Arc<Mutex<Ledger>>,
     tally: Tally,
     tell: watch::Sender<Health>,
+    files: Files,
     rows: u64,
 }
 
@@ -88,7 +104,8 @@ impl Writer {
         tally: Tally,
         tell: watch::Sender<Health>,
     ) -> Writer {
-        Writer { connection, path, limits, ledger, tally, tell, rows: 0 }
+        let files = Files::of(&path);
+        Writer { connection, path, limits, ledger, tally, tell, files, rows: 0 }
     }
 
     /// Until nobody can ask any more.
@@ -119,10 +136,17 @@ impl Writer {
         let doubt = self.sealed().filter(|why| !why.may_end());
         let committed = match doubt {
             Some(why) => Err(why),
-            None => self.commit(&mut batch).map_err(|error| self.seal(&error)),
+            None if !self.files.are_in_place() => Err(self.seal(self.gone())),
+            None => self.commit(&mut batch).map_err(|error| self.seal(self.judge(&error))),
         };
+        if let Err(why) = &committed {
+            let offers = batch.iter().filter(|job| job.is_offer()).count();
+            let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+            (0..offers).for_each(|_| ledger.refuse(&Refused::Sealed(why.clone())));
+        }
         for job in &mut batch {
-            job.answer(committed.clone());
+            let early = mutant::is("promise_before_commit");
+            job.answer(if early { Ok(()) } else { committed.clone() });
         }
         if committed.is_ok() && self.rows >= CHECKPOINT_ROWS {
             self.checkpoint();
@@ -132,7 +156,9 @@ impl Writer {
     fn commit(&mut self, batch: &mut [Box<dyn Job>]) -> rusqlite::Result<()> {
         let before = self.connection.total_changes();
         let mut draft = Draft::default();
-        let transaction = self.connection.unchecked_transaction()?;
+        // Writing from its start: one that reads first may find that it cannot write any more.
+        let writing = TransactionBehavior::Immediate;
+        let transaction = Transaction::new_unchecked(&self.connection, writing)?;
         for job in batch {
             let (tally, limits) = (&self.tally, &*self.limits);
             job.run(&mut Desk { connection: &transaction, limits, tally, draft: &mut draft })?;
@@ -149,15 +175,22 @@ impl Writer {
     /// and would flush again as if it had not failed.
     fn checkpoint(&mut self) {
         self.rows = 0;
-        let done = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        if let Err(error) = done {
-            self.seal(&error);
+        if let Err(error) = rows::pragma(&self.connection, CHECKPOINT) {
+            self.seal(self.judge(&error));
         }
     }
 
-    fn seal(&mut self, error: &rusqlite::Error) -> Sealed {
-        let why = judge(&self.connection, error);
-        tracing::error!(why = why.label(), %error, "the callback store is sealed");
+    /// SQLite goes on writing into a file that nobody will find.
+    fn gone(&self) -> Sealed {
+        Sealed::Io(format!("{} or its log was moved or deleted", self.path.display()))
+    }
+
+    fn judge(&self, error: &rusqlite::Error) -> Sealed {
+        judge(&self.connection, error)
+    }
+
+    fn seal(&mut self, why: Sealed) -> Sealed {
+        tracing::error!(why = why.label(), "the callback store is sealed: {why}");
         if !why.may_end() {
             // Closing must not flush into success what has failed.
             let last = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
@@ -173,16 +206,15 @@ impl Writer {
             return;
         }
         let sql = "INSERT OR REPLACE INTO probe (id, room) VALUES (1, randomblob(65536))";
-        let written = self.connection.execute(sql, []).and_then(|_| {
-            self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
-        });
+        let written = self.connection.execute(sql, []);
+        let written = written.and_then(|_| rows::pragma(&self.connection, CHECKPOINT));
         match written {
-            Ok(()) => {
+            Ok(_) => {
                 tracing::info!("the callback store is open again");
                 self.tell.send_replace(Health::Open);
             }
             Err(error) => {
-                self.seal(&error);
+                self.seal(self.judge(&error));
             }
         }
     }
@@ -207,6 +239,28 @@ fn judge(connection: &Connection, error: &rusqlite::Error) -> Sealed {
         ErrorCode::SystemIoFailure if is_room(system_errno(connection)) => Sealed::DiskFull,
         _ => detail(),
     }
+}
+
+/// The file and its log, by what they are and not by their name.
+struct Files([(PathBuf, Option<(u64, u64)>); 2]);
+
+impl Files {
+    fn of(path: &Path) -> Files {
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
+        Files([path.to_owned(), PathBuf::from(log)].map(|path| {
+            let is = identity(&path);
+            (path, is)
+        }))
+    }
+
+    fn are_in_place(&self) -> bool {
+        self.0.iter().all(|(path, was)| identity(path) == *was)
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 fn is_room(errno: i32) -> bool {
