@@ -157,8 +157,8 @@ fn a_rung_without_a_gate_is_not_offered() {
     }
 }
 
-/// An alternative is offered first, in words that promise nothing; what it promises is said only with
-/// its receipt.
+/// An alternative is offered first, in words that promise nothing; what it promises is said only
+/// with its receipt.
 #[test]
 fn an_offered_rung_is_asked_before_it_is_said() {
     let script = script();

@@ -18,6 +18,8 @@ pub enum Act {
     Offer(Offer),
     /// A claim: an offer that never waits.
     Claim(Offer),
+    /// Work that was under way before the gate.
+    Inherit(Offer),
     /// Work begins on a claim.
     Confirm(OfferId),
     /// A wait is given up.

@@ -93,6 +93,10 @@ impl Again {
                     Claimed::Refused(refusal) => Said::Refused(refusal.reason),
                 };
             }
+            Act::Inherit(offer) => {
+                let lease = gate.inherit(now, offer.clone());
+                return self.answered(Answer::Admitted(lease));
+            }
             Act::Confirm(offer) => {
                 let held = self.leases.get(offer);
                 return Said::done(held.is_some_and(|lease| gate.confirm(now, lease, wakes)));

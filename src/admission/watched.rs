@@ -108,6 +108,14 @@ impl Watched {
         claimed
     }
 
+    /// See [`Gate::inherit`].
+    pub fn inherit(&mut self, now: Timestamp, offer: Offer) -> Lease {
+        let copy = offer.clone();
+        let lease = self.gate.inherit(now, offer);
+        self.asked(now, copy, Said::Admitted, Some(Real::Admitted), Act::Inherit, &[]);
+        lease
+    }
+
     /// See [`Gate::confirm`].
     pub fn confirm(&mut self, now: Timestamp, lease: &Lease, wakes: &mut Vec<Wake>) -> bool {
         let from = wakes.len();

@@ -12,10 +12,11 @@ use crate::cli::prompts;
 use crate::config::{Config, Fallback, LogFormat};
 use crate::provider::models;
 use crate::provider::tts::{Tts, TtsOptions};
-use crate::runtime::http;
 use crate::runtime::service::Service;
 use crate::runtime::serving::Serving;
 use crate::runtime::start;
+use crate::runtime::{http, promises as callbacks};
+use crate::store::OpenError;
 
 /// What `serve` is given.
 #[derive(Debug, Args)]
@@ -74,6 +75,13 @@ async fn serve(config: Config, fallback: Fallback, listening: http::Listening) -
     tracing::info!("listening on http://{address}, loading the models");
     if let Err(code) = load(&serving.service).await {
         return code;
+    }
+    if let Err(problem) = callbacks::open(&serving.service).await {
+        if matches!(problem, OpenError::Config { .. }) {
+            eprintln!("floorkeeper: store.{problem}");
+            return ExitCode::from(2);
+        }
+        tracing::warn!("no callback and no handoff is offered: {problem}");
     }
     println!("Ready. Talk to the agent at http://{address}/");
     wait_for_signal().await;

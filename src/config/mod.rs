@@ -41,7 +41,7 @@ pub use prompts::{Fallback, SPOKEN_FILE, Script};
 pub use raw::{Origin, Source};
 pub use sections::{
     Admission, BargeIn, Call, Connections, Drain, FallbackTimes, Log, LogFormat, Models, Playout,
-    Realtime, Store, Turn, UpstreamPressure,
+    Realtime, Store, Times, Turn, UpstreamPressure,
 };
 pub use show::{Origins, Resolved};
 pub use template::{CALL_VARIABLES, Template};
@@ -77,6 +77,8 @@ pub struct Config {
     pub vad: Chosen,
     /// Which alternatives callers are offered.
     pub offers: Offers,
+    /// How long a callback is worth something, and how often it is tried.
+    pub callback_times: Times,
     /// Most that a quiet caller is amplified for the detector, in dB.
     pub gain_max_db: u32,
     /// The recogniser.
@@ -240,6 +242,7 @@ impl Config {
             playout: Playout::read(reader),
             vad: chosen.vad,
             offers: sections::offers(reader),
+            callback_times: sections::callback_times(reader),
             gain_max_db: chosen.gain_max_db,
             asr: chosen.asr,
             llm: chosen.llm,

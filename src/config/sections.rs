@@ -98,8 +98,23 @@ pub struct Models {
 /// `[store]`: where callbacks and handoffs are kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Store {
+    /// Its name in [`crate::store::STORES`].
+    pub provider: String,
+    /// Its own keys, with the `path` of its file.
+    pub table: toml::Table,
     /// The file.
     pub path: PathBuf,
+}
+
+/// How long a callback is worth something, and how often it is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// It expires so long after it was asked for.
+    pub expires_ms: u64,
+    /// How often it is dialled at most.
+    pub attempts_max: u32,
+    /// Before the second attempt; doubled before each further one.
+    pub backoff_ms: u64,
 }
 
 /// `[drain]`: the end of a server.
@@ -229,6 +244,22 @@ impl Choice for Offering {
     ];
 }
 
+/// `[callback]`: how long a callback is worth something, and how often it is tried.
+pub(super) fn callback_times(reader: &mut Reader<'_>) -> Times {
+    let expires_h = reader.number("callback.expires_h", 24, 1..=336, "a number of hours");
+    Times {
+        expires_ms: expires_h * 3_600_000,
+        attempts_max: reader.number("callback.attempts_max", 3, 1..=10, "a number of attempts")
+            as u32,
+        backoff_ms: reader.number(
+            "callback.backoff_ms",
+            300_000,
+            1_000..=21_600_000,
+            "a number of milliseconds",
+        ),
+    }
+}
+
 /// `callback.offer`, `handoff.offer`: which alternatives callers are offered.
 pub(super) fn offers(reader: &mut Reader<'_>) -> Offers {
     Offers {
@@ -291,9 +322,17 @@ impl Models {
 
 impl Store {
     pub(super) fn read(reader: &mut Reader<'_>, paths: &Paths) -> Store {
+        let provider = reader.text("store.provider", "sqlite");
+        if let Err(wrong) = crate::store::find(&provider) {
+            let problem = format!("there is no store \"{provider}\"");
+            reader.refuse("store.provider", problem, wrong.to_string());
+        }
         let path = reader.text("store.path", "");
         let path = paths.beside(reader, "store.path", path);
-        Store { path: path.unwrap_or_else(|| paths.data.join("floorkeeper.db")) }
+        let path = path.unwrap_or_else(|| paths.data.join("floorkeeper.db"));
+        let mut table = reader.open_table("store", &["provider", "path"]);
+        table.insert("path".to_owned(), path.display().to_string().into());
+        Store { provider, table, path }
     }
 }
 

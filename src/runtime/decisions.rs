@@ -71,6 +71,7 @@ fn act_json(act: &Act) -> Map<String, Value> {
     object(match act {
         Act::Offer(offer) => offer_json("offer", offer),
         Act::Claim(offer) => offer_json("claim", offer),
+        Act::Inherit(offer) => offer_json("inherit", offer),
         Act::Confirm(offer) => json!({"act": "confirm", "id": offer.0}),
         Act::Withdraw(offer, why) => json!({"act": "withdraw", "id": offer.0, "why": cause(*why)}),
         Act::Extend(offer) => json!({"act": "extend", "id": offer.0}),
@@ -205,6 +206,7 @@ pub fn act_of(value: &Value) -> Result<(Timestamp, Act), String> {
     let act = match value.get("act").and_then(Value::as_str).unwrap_or_default() {
         "offer" => Act::Offer(offer_of(&fields)?),
         "claim" => Act::Claim(offer_of(&fields)?),
+        "inherit" => Act::Inherit(offer_of(&fields)?),
         "confirm" => Act::Confirm(id()?),
         "withdraw" => Act::Withdraw(id()?, fields.cause()?),
         "extend" => Act::Extend(id()?),

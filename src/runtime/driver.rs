@@ -12,6 +12,7 @@ use tokio::time::Sleep;
 
 use super::effects::{Feed, Started};
 use super::gates::{OwnerGates, WAITS_MAX};
+use super::promises::Promisee;
 use super::record::{Record, Standing};
 use super::runs::Ahead;
 use super::service::Service;
@@ -53,6 +54,8 @@ pub(super) struct Driver {
     meter: Meter,
     pub(super) record: Arc<Record>,
     leg_is_up: bool,
+    /// For whom something is promised.
+    pub(super) promisee: Promisee,
 }
 
 /// One thing that woke the task.
@@ -75,6 +78,12 @@ impl Driver {
     ) -> Driver {
         let (control_out, control) = mpsc::channel(WAITS_MAX);
         let (events_out, events) = mpsc::channel(EVENTS_MAX);
+        let promisee = Promisee {
+            call: identity.call.to_string(),
+            turn: 0,
+            tenant: service.tenants.name(identity.tenant).unwrap_or_default().to_owned(),
+            agent: profile.agent.clone(),
+        };
         let now = service.clock.now();
         let gain_max_db = service.config.gain_max_db as f32;
         let listening = service.backends().and_then(|b| b.detector.as_ref().map(|d| d.listen()));
@@ -94,6 +103,7 @@ impl Driver {
             meter: Meter::full(now),
             record,
             leg_is_up: true,
+            promisee,
             service,
         }
     }

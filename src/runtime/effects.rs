@@ -7,13 +7,15 @@ use tokio::sync::mpsc;
 
 use super::driver::Driver;
 use super::metrics::Bypass;
+use super::promises::Promisee;
 use super::runs::Watch;
 use super::sound::samples_at;
 use crate::audio::{CALLER_RATE_HZ, Pcm, duration_to_samples};
-use crate::call::{Action, Event};
+use crate::call::{Action, Arranged, Event, Wish};
 use crate::codec::resample::Resampler;
 use crate::dialogue::{ModelRequest, ToolOutcome};
 use crate::evidence::Evidence;
+use crate::fallback::Rung;
 use crate::fault::Fault;
 use crate::id::{RunId, Stage, ToolId, UtteranceId};
 use crate::provider::asr::{Asr, AsrInput, AsrOptions, AsrSignal};
@@ -70,8 +72,28 @@ impl Driver {
         }
     }
 
-    fn arrange(&mut self, run: RunId, wish: crate::call::Wish) {
-        self.cannot_start(run, wish.rung.label());
+    /// Puts a callback on record, or asks a human.
+    fn arrange(&mut self, run: RunId, wish: Wish) {
+        let Some(promises) = self.service.promises().cloned() else {
+            return self.cannot_start(run, "store");
+        };
+        let promisee = Promisee { turn: self.call.turn().0, ..self.promisee.clone() };
+        let (out, signals) = mpsc::channel::<Arranged>(4);
+        let cancel = Cancel::new();
+        let stop = cancel.clone();
+        let stage = if wish.rung == Rung::Handoff { Stage::Handoff } else { Stage::Callback };
+        let task: Run = Box::pin(async move {
+            if stage == Stage::Handoff {
+                return promises.hand_over(&wish, &promisee, out, stop).await;
+            }
+            // A commit that is under way is not stopped: it is what the caller wanted.
+            let arranged = promises.promise(promises.offer(&wish, &promisee)).await;
+            let _ = out.send(arranged).await;
+            Ended { proof: Ok(Evidence::Completed), fault: None }
+        });
+        let watch = self.watch(run, stage, cancel.clone());
+        tokio::spawn(watch.carry(task, signals, move |what| vec![Event::Arranged { run, what }]));
+        self.remember(run, cancel, Feed::Nothing);
     }
 
     /// The run's task: its signals, stamped, until its end.

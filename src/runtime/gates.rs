@@ -31,6 +31,8 @@ pub type Control = mpsc::Sender<Wake>;
 /// What one call can wait for at once, with room to spare.
 pub const WAITS_MAX: usize = 32;
 
+/// Owner of the promises that were there before the process.
+const PROMISES: OwnerId = OwnerId(u64::MAX - 1);
 /// How long a grant may take from its gate to whom it is for.
 const CROSSING_MAX: Duration = Duration::from_secs(1);
 
@@ -111,6 +113,49 @@ impl Gates {
                 queued: Notify::new(),
             }),
         }
+    }
+
+    /// A callback is on record: its unit is given back when its promise has ended.
+    pub fn keep_promise(&self, callback: CallbackId, lease: Lease) {
+        let before = self.promises().insert(callback, lease);
+        // The same promise, made twice, holds one unit.
+        before.map(|lease| self.settle(lease, Release::Completed(Evidence::Completed)));
+    }
+
+    /// A record that was there before this process holds its unit again.
+    pub fn inherit_promise(&self, callback: CallbackId) {
+        let id = OfferId(self.shared.next_offer.fetch_add(1, Ordering::Relaxed));
+        let now = self.now();
+        let offer = Offer::plain(id, PROMISES, now, now);
+        let lease = self.change(Stage::Callback, |cell, _| cell.gate.inherit(now, offer));
+        if let Some(lease) = lease {
+            self.promises().insert(callback, lease);
+        }
+    }
+
+    /// The promises that hold units.
+    pub fn promised(&self) -> Vec<CallbackId> {
+        self.promises().keys().copied().collect()
+    }
+
+    /// The promise has ended, one way or the other: its unit comes back.
+    pub fn fulfil_promise(&self, callback: CallbackId) {
+        let lease = self.promises().remove(&callback);
+        lease.map(|lease| self.settle(lease, Release::Completed(Evidence::Completed)));
+    }
+
+    /// What stands behind a gate can promise something, or cannot.
+    pub fn follow_health(&self, stage: Stage, open: bool) {
+        let closed = self.look(stage, |gate| gate.closed()).flatten();
+        match (open, closed) {
+            (true, Some(Closed::NotReady)) => self.open(stage),
+            (false, None) => self.close(stage, Closed::NotReady, CloseMode::EndQueue),
+            _ => {}
+        }
+    }
+
+    fn promises(&self) -> MutexGuard<'_, BTreeMap<CallbackId, Lease>> {
+        self.shared.promised.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The stages there are gates for.
@@ -464,8 +509,7 @@ impl Admit for OwnerGates {
     }
 
     fn keep(&mut self, _: Timestamp, lease: Lease, callback: CallbackId) {
-        let promised = self.gates.shared.promised.lock();
-        promised.unwrap_or_else(PoisonError::into_inner).insert(callback, lease);
+        self.gates.keep_promise(callback, lease);
     }
 
     fn max_wait(&self, stage: Stage) -> Duration {

@@ -15,6 +15,7 @@ use super::clock::Clock;
 use super::driver::Driver;
 use super::gates::Gates;
 use super::metrics::Metrics;
+use super::promises::Promises;
 use super::prompts::PromptSounds;
 use super::record::{Record, Registry};
 use super::variables::Variables;
@@ -54,6 +55,7 @@ pub struct Service {
     /// late.
     pub judges: Semaphore,
     backends: OnceLock<Backends>,
+    promises: OnceLock<Arc<Promises>>,
     draining: AtomicBool,
     ending: tokio::sync::watch::Sender<bool>,
     next_call: AtomicU64,
@@ -112,6 +114,7 @@ impl Service {
             incarnation,
             judges: Semaphore::new(JUDGES_MAX),
             backends: OnceLock::new(),
+            promises: OnceLock::new(),
             draining: AtomicBool::new(false),
             ending: tokio::sync::watch::Sender::new(false),
             next_call: AtomicU64::new(1),
@@ -121,6 +124,17 @@ impl Service {
     /// The providers, once they are there.
     pub fn backends(&self) -> Option<&Backends> {
         self.backends.get()
+    }
+
+    /// What the server promises, once its store is there.
+    pub fn promises(&self) -> Option<&Arc<Promises>> {
+        self.promises.get()
+    }
+
+    /// The store is there.
+    pub fn set_promises(&self, promises: Arc<Promises>) {
+        // Only the start sets it, once.
+        let _ = self.promises.set(promises);
     }
 
     /// The providers are there.

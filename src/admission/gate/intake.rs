@@ -312,6 +312,20 @@ impl Gate {
         Lease { stage: self.stage, offer: offer.id, slot: self.slab.key(at) }
     }
 
+    /// Work that was under way before this gate: it holds its units whatever the limits say, and is
+    /// the ledger's opening.
+    pub fn inherit(&mut self, now: Timestamp, offer: Offer) -> Lease {
+        let now = self.clock(now);
+        let owner_at = match self.owners.find(offer.owner) {
+            Some(at) => at,
+            None => self.owners.add(offer.owner, offer.generation),
+        };
+        let at = self.keep(now, &offer, owner_at, State::Active);
+        self.ledger.shift(self.payer_at(at), Standing::Opening, Standing::Active);
+        self.start(now, at);
+        Lease { stage: self.stage, offer: offer.id, slot: self.slab.key(at) }
+    }
+
     fn enqueue(
         &mut self,
         now: Timestamp,

@@ -1,0 +1,359 @@
+//! What the server has promised: callbacks on record, humans being asked. The one way to the store
+//! for calls, for HTTP and for whoever dials.
+//!
+//! A callback's unit at the `callback` gate is held from the offer until its record has ended, also
+//! over a restart: the records that a process finds are its gate's opening.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::{mpsc, watch};
+
+use super::gates::Gates;
+use super::service::Service;
+use crate::admission::Closed;
+use crate::admission::limits::CloseMode;
+use crate::call::{Arranged, Wish};
+use crate::config::{Config, Times};
+use crate::evidence::Evidence;
+use crate::fallback::NotReached;
+use crate::id::{CallbackId, HandoffId, Stage};
+use crate::provider::{Cancel, Ended};
+use crate::store::{
+    self, Change, Consent, Handoff, HandoffAsk, HandoffOffer, HandoffState, Health, Key, Limits,
+    Offer, OpenError, Query, Record, Refused, Shelf, Store, UnixMs,
+};
+
+/// How often what time alone does is done.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// How long a handoff that was acknowledged may take to be connected.
+const CONNECT_MAX_MS: u64 = 30_000;
+/// How long a human may take to say that they take the caller.
+const ACKNOWLEDGE_MAX_MS: u64 = 45_000;
+
+/// What a call has to say for itself when something is promised to it.
+#[derive(Clone, Debug)]
+pub struct Promisee {
+    /// Its name.
+    pub call: String,
+    /// Its turn.
+    pub turn: u32,
+    /// Who pays.
+    pub tenant: String,
+    /// Under whose authority it is dialled: the agent's name.
+    pub agent: String,
+}
+
+/// Promises made and kept.
+pub struct Promises {
+    store: Arc<dyn Store>,
+    gates: Gates,
+    incarnation: String,
+    times: Times,
+    /// Calls that wait for a human.
+    asked: Mutex<BTreeMap<HandoffId, mpsc::Sender<Arranged>>>,
+    changed: watch::Sender<u64>,
+}
+
+impl std::fmt::Debug for Promises {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Promises").field("times", &self.times).finish_non_exhaustive()
+    }
+}
+
+/// Now, by the wall clock: a promise outlives the process.
+pub fn unix_ms() -> UnixMs {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_millis() as u64
+}
+
+/// Opens the store that the configuration names and begins to keep what it holds. Without a store
+/// nothing is promised: the gates of its rungs stay closed.
+pub async fn open(service: &Arc<Service>) -> Result<(), OpenError> {
+    let config = &service.config;
+    let opened = match store::find(&config.store.provider) {
+        Ok(entry) => (entry.open)(&config.store.table, limits(config)).await,
+        Err(wrong) => Err(wrong),
+    };
+    let store = match opened {
+        Ok(store) => store,
+        Err(problem) => {
+            for stage in [Stage::Callback, Stage::Handoff] {
+                service.gates.close(stage, Closed::NotReady, CloseMode::EndQueue);
+            }
+            return Err(problem);
+        }
+    };
+    let promises = Arc::new(Promises {
+        store,
+        gates: service.gates.clone(),
+        incarnation: service.incarnation.clone(),
+        times: config.callback_times,
+        asked: Mutex::default(),
+        changed: watch::Sender::new(0),
+    });
+    promises.inherit().await;
+    tokio::spawn(promises.clone().keep());
+    service.set_promises(promises);
+    Ok(())
+}
+
+fn limits(config: &Config) -> Limits {
+    // The gate bounds how many promises are open; the store's own bound only has to be no less.
+    let slots = config.gate_limits(Stage::Callback).meant().slots.units();
+    Limits { records: slots.map_or(u64::MAX >> 1, u64::from), ..Limits::default() }
+}
+
+impl Promises {
+    /// The store behind them.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Why nothing can be promised now, if so.
+    pub fn sealed(&self) -> Option<String> {
+        match &*self.store.health().borrow() {
+            Health::Open => None,
+            Health::Sealed(why) => Some(why.to_string()),
+        }
+    }
+
+    /// Turns with everything that changes.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    fn told(&self) {
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Records that were there before this process hold their units again.
+    async fn inherit(&self) {
+        let mut after = None;
+        loop {
+            let query = Query {
+                shelf: Some(Shelf::Open),
+                after,
+                limit: store::BATCH_MAX,
+                ..Query::default()
+            };
+            let Ok(page) = self.store.list(query).await else { return };
+            for record in &page {
+                self.gates.inherit_promise(record.id);
+            }
+            match page.last() {
+                Some(last) if page.len() == store::BATCH_MAX => after = Some(last.id),
+                _ => return,
+            }
+        }
+    }
+
+    /// Does what time alone does, follows the store's health, gives units back.
+    async fn keep(self: Arc<Self>) {
+        let mut health = self.store.health();
+        let mut ticks = tokio::time::interval(SWEEP_EVERY);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => self.sweep().await,
+                changed = health.changed() => if changed.is_err() { return },
+            }
+            let open = *health.borrow_and_update() == Health::Open;
+            self.gates.follow_health(Stage::Callback, open);
+            self.gates.follow_health(Stage::Handoff, open);
+        }
+    }
+
+    async fn sweep(&self) {
+        let now_ms = unix_ms();
+        while let Ok(swept) = self.store.sweep(now_ms).await {
+            if swept.expired + swept.unknown + swept.due + swept.released > 0 {
+                self.told();
+            }
+            if !swept.more {
+                break;
+            }
+        }
+        if let Ok(ended) = self.store.handoff(HandoffAsk::Sweep, now_ms).await {
+            for handoff in ended {
+                self.handoff_ended(&handoff);
+            }
+        }
+        self.reconcile().await;
+    }
+
+    /// Units of promises that have ended come back, whoever ended them.
+    async fn reconcile(&self) {
+        for id in self.gates.promised() {
+            match self.store.get(id).await {
+                Ok(Some(record)) if !record.state.is_terminal() => {}
+                Ok(_) => self.gates.fulfil_promise(id),
+                Err(_) => return,
+            }
+        }
+    }
+
+    // === callbacks ===
+
+    /// A callback as a call wishes it.
+    pub fn offer(&self, wish: &Wish, promisee: &Promisee) -> Offer {
+        let now_ms = unix_ms();
+        let Times { expires_ms, attempts_max, backoff_ms } = self.times;
+        let name = format!("{}/{}/{}", self.incarnation, promisee.call, promisee.turn);
+        Offer {
+            tenant: promisee.tenant.clone(),
+            destination: wish.destination.clone(),
+            why: wish.about.to_owned(),
+            language: wish.language.clone(),
+            call: promisee.call.clone(),
+            incarnation: self.incarnation.clone(),
+            born_ms: now_ms,
+            not_before_ms: now_ms,
+            expires_ms: now_ms + expires_ms,
+            attempts_max,
+            backoff_ms,
+            consent: Consent {
+                asked: wish.asked.clone(),
+                said: wish.said.clone(),
+                at_ms: now_ms,
+                call: promisee.call.clone(),
+                turn: promisee.turn,
+            },
+            quiet: None,
+            authorisation: format!("agent:{}", promisee.agent),
+            key: Some(Key { digest: wish.destination.clone(), name }),
+            replays: None,
+        }
+    }
+
+    /// Puts it on record. The receipt is there when the commit is.
+    pub async fn promise(&self, offer: Offer) -> Arranged {
+        let answer = self.store.accept(offer, unix_ms()).await;
+        self.told();
+        match answer {
+            Ok(accepted) => match accepted.receipt {
+                Some(receipt) => Arranged::Callback(receipt),
+                None => Arranged::Refused("ended"),
+            },
+            // It is on record: the caller is told what is true.
+            Err(Refused::Duplicate { existing }) => match self.store.promised(existing).await {
+                Ok(Some(receipt)) => Arranged::Callback(receipt),
+                Ok(None) | Err(_) => Arranged::Refused("duplicate"),
+            },
+            // The commit was under way when the store sealed itself: nobody knows.
+            Err(Refused::Sealed(_)) => Arranged::Unknown,
+            Err(refused) => Arranged::Refused(refused.label()),
+        }
+    }
+
+    /// Changes a record; a promise that has ended gives its unit back.
+    pub async fn change(&self, id: CallbackId, change: Change) -> Result<Record, Refused> {
+        let record = self.store.change(id, change, unix_ms()).await?;
+        if record.state.is_terminal() {
+            self.gates.fulfil_promise(id);
+        }
+        self.told();
+        Ok(record)
+    }
+
+    // === handoffs ===
+
+    /// Asks a human, and waits until they are connected, or it has come to nothing. What comes
+    /// meanwhile goes to the call.
+    pub async fn hand_over(
+        &self,
+        wish: &Wish,
+        promisee: &Promisee,
+        out: mpsc::Sender<Arranged>,
+        cancel: Cancel,
+    ) -> Ended {
+        let done = Ended { proof: Ok(Evidence::Completed), fault: None };
+        let now_ms = unix_ms();
+        let offer = HandoffOffer {
+            tenant: promisee.tenant.clone(),
+            target: "operators".to_owned(),
+            call: promisee.call.clone(),
+            incarnation: self.incarnation.clone(),
+            why: wish.about.to_owned(),
+            language: wish.language.clone(),
+            born_ms: now_ms,
+            acknowledge_by_ms: now_ms + ACKNOWLEDGE_MAX_MS,
+            connect_by_ms: now_ms + ACKNOWLEDGE_MAX_MS + CONNECT_MAX_MS,
+        };
+        let id = match self.store.offer_handoff(offer, now_ms).await {
+            Ok(handoff) => handoff.id,
+            Err(refused) => {
+                // The call is gone when nobody hears this.
+                let _ = out.send(Arranged::Refused(refused.label())).await;
+                return done;
+            }
+        };
+        let (to, mut news) = mpsc::channel(4);
+        self.asked().insert(id, to);
+        self.told();
+        loop {
+            let came = tokio::select! {
+                came = news.recv() => came,
+                () = cancel.cancelled() => None,
+            };
+            let Some(came) = came else {
+                self.asked().remove(&id);
+                // An end that came first stays as it is.
+                let _ = self.store.end_handoff(id, HandoffState::CallerLeft, unix_ms()).await;
+                self.told();
+                return done;
+            };
+            let goes_on = matches!(came, Arranged::Acknowledged(_));
+            let gone = out.send(came).await.is_err();
+            if !goes_on || gone {
+                self.asked().remove(&id);
+                return done;
+            }
+        }
+    }
+
+    /// This human takes the caller.
+    pub async fn acknowledge(&self, id: HandoffId, by: String) -> Result<(), Refused> {
+        let ack = self.store.acknowledge(id, by, unix_ms()).await?;
+        self.told();
+        let waiting = self.asked().get(&id).cloned();
+        let heard = match waiting {
+            Some(call) => call.send(Arranged::Acknowledged(ack)).await.is_ok(),
+            None => false,
+        };
+        if !heard {
+            // Whoever said yes is told at once that nobody is there any more.
+            let _ = self.store.end_handoff(id, HandoffState::CallerLeft, unix_ms()).await;
+            return Err(Refused::NotFound);
+        }
+        Ok(())
+    }
+
+    /// It has come to this.
+    pub async fn end_handoff(&self, id: HandoffId, end: HandoffState) -> Result<Handoff, Refused> {
+        let handoff = self.store.end_handoff(id, end, unix_ms()).await?;
+        self.handoff_ended(&handoff);
+        Ok(handoff)
+    }
+
+    fn handoff_ended(&self, handoff: &Handoff) {
+        self.told();
+        let arranged = match handoff.state {
+            HandoffState::Connected => Arranged::Connected,
+            HandoffState::Busy => Arranged::NotReached(NotReached::Busy),
+            HandoffState::NoAnswer => Arranged::NotReached(NotReached::NoAnswer),
+            HandoffState::Declined => Arranged::NotReached(NotReached::Declined),
+            HandoffState::Voicemail => Arranged::NotReached(NotReached::Voicemail),
+            HandoffState::Timeout => Arranged::NotReached(NotReached::Timeout),
+            HandoffState::CallerLeft | HandoffState::Offered | HandoffState::Acknowledged => return,
+        };
+        if let Some(call) = self.asked().remove(&handoff.id) {
+            // It has room for all that a handoff can tell.
+            let _ = call.try_send(arranged);
+        }
+    }
+
+    fn asked(&self) -> std::sync::MutexGuard<'_, BTreeMap<HandoffId, mpsc::Sender<Arranged>>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
