@@ -288,6 +288,7 @@ fn every_act_and_every_limit_is_the_same_after_it_was_written_and_read() {
         Act::Evidence(id, Evidence::Operator),
         Act::Rotate(OwnerId(7), Generation(8), Cancelled::BargeIn),
         Act::Forget(OwnerId(9)),
+        Act::HandOn(OfferId(7)),
         Act::Expire,
         Act::Close(Closed::Maintenance, CloseMode::EndQueue),
         Act::Open,

@@ -20,6 +20,8 @@ pub enum Act {
     Claim(Offer),
     /// Work that was under way before the gate.
     Inherit(Offer),
+    /// Units outlive their owner.
+    HandOn(OfferId),
     /// Work begins on a claim.
     Confirm(OfferId),
     /// A wait is given up.

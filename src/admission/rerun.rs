@@ -97,6 +97,10 @@ impl Again {
                 let lease = gate.inherit(now, offer.clone());
                 return self.answered(Answer::Admitted(lease));
             }
+            Act::HandOn(offer) => {
+                let held = self.leases.get(offer);
+                return Said::done(held.is_some_and(|lease| gate.hand_on(now, lease)));
+            }
             Act::Confirm(offer) => {
                 let held = self.leases.get(offer);
                 return Said::done(held.is_some_and(|lease| gate.confirm(now, lease, wakes)));

@@ -116,6 +116,13 @@ impl Watched {
         lease
     }
 
+    /// See [`Gate::hand_on`].
+    pub fn hand_on(&mut self, now: Timestamp, lease: &Lease) -> bool {
+        let held = self.gate.hand_on(now, lease);
+        self.write(now, || Act::HandOn(lease.offer), Said::done(held), &[]);
+        held
+    }
+
     /// See [`Gate::confirm`].
     pub fn confirm(&mut self, now: Timestamp, lease: &Lease, wakes: &mut Vec<Wake>) -> bool {
         let from = wakes.len();

@@ -12,8 +12,6 @@ use tokio::sync::{mpsc, watch};
 
 use super::gates::Gates;
 use super::service::Service;
-use crate::admission::Closed;
-use crate::admission::limits::CloseMode;
 use crate::call::{Arranged, Wish};
 use crate::config::{Config, Times};
 use crate::evidence::Evidence;
@@ -76,15 +74,8 @@ pub async fn open(service: &Arc<Service>) -> Result<(), OpenError> {
         Ok(entry) => (entry.open)(&config.store.table, limits(config)).await,
         Err(wrong) => Err(wrong),
     };
-    let store = match opened {
-        Ok(store) => store,
-        Err(problem) => {
-            for stage in [Stage::Callback, Stage::Handoff] {
-                service.gates.close(stage, Closed::NotReady, CloseMode::EndQueue);
-            }
-            return Err(problem);
-        }
-    };
+    // Without it the gates of its rungs stay closed.
+    let store = opened?;
     let promises = Arc::new(Promises {
         store,
         gates: service.gates.clone(),
@@ -94,6 +85,9 @@ pub async fn open(service: &Arc<Service>) -> Result<(), OpenError> {
         changed: watch::Sender::new(0),
     });
     promises.inherit().await;
+    for stage in [Stage::Callback, Stage::Handoff] {
+        service.gates.follow_health(stage, promises.sealed().is_none());
+    }
     tokio::spawn(promises.clone().keep());
     service.set_promises(promises);
     Ok(())

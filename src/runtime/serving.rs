@@ -43,6 +43,10 @@ impl Serving {
         let clock = Clock::start();
         let gates = Gates::new(clock, setups(&config));
         gates.close(Stage::Call, Closed::NotReady, CloseMode::FinishQueue);
+        for stage in [Stage::Callback, Stage::Handoff] {
+            // Nothing can be promised before there is a store.
+            gates.close(stage, Closed::NotReady, CloseMode::EndQueue);
+        }
         let prompts = PromptSounds::new(fallback);
         let service = Arc::new(Service::new(config, gates, clock, prompts, incarnation()));
         let timer = tokio::spawn(Keeper::new(service.clone()).run());

@@ -19,6 +19,7 @@ mod leaks;
 mod limits_changed;
 mod openapi;
 mod panics;
+mod promises;
 mod providers;
 mod receipts;
 mod refusals;

@@ -216,6 +216,19 @@ impl Gate {
         forgotten
     }
 
+    /// What holds these units outlives its owner: they stay held when the owner is forgotten. False
+    /// when the lease is not active any more.
+    pub fn hand_on(&mut self, now: Timestamp, lease: &Lease) -> bool {
+        self.clock(now);
+        match self.slab.find(lease.slot, lease.offer) {
+            Found::At(at) if self.slab[at].state == State::Active => {
+                self.disown(at);
+                true
+            }
+            Found::At(_) | Found::Ended | Found::NeverMade => false,
+        }
+    }
+
     /// The owner's current generation, if it is known here.
     pub fn generation(&self, owner: OwnerId) -> Option<Generation> {
         self.owners.find(owner).map(|at| self.owners[at].generation)

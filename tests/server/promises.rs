@@ -1,0 +1,174 @@
+//! Callers who cannot have what they asked for are offered a callback, and it exists before it is
+//! promised (A-125, A-127, C-008).
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use floorkeeper::id::Stage;
+use floorkeeper::runtime::promises;
+use floorkeeper::store::{Query, Record};
+use serde_json::json;
+
+use crate::client::Client;
+use crate::rig::Rig;
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("promises-{}-{number}", std::process::id());
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0); // the next build's folder is cleaned with it
+    }
+}
+
+/// A server with a store of its own, whose file is gone with it.
+struct Promising {
+    rig: Rig,
+    _folder: Folder,
+}
+
+impl Promising {
+    async fn start(settings: &[&str]) -> Promising {
+        let folder = Folder::new();
+        let path = format!("store.path={:?}", folder.0.join("callbacks.db"));
+        let settings: Vec<&str> = settings.iter().copied().chain([path.as_str()]).collect();
+        let rig = Rig::start(&settings).await;
+        promises::open(&rig.serving.service).await.unwrap_or_else(|e| panic!("{e}"));
+        Promising { rig, _folder: folder }
+    }
+
+    /// A caller whose number the transport knows.
+    async fn caller(&self, number: &str) -> Client {
+        let from = number.replace('+', "%2B");
+        let mut client = Client::at(&format!("{}?from={from}", self.rig.url())).await;
+        let session = json!({"type": "realtime", "floorkeeper": {"events": true}});
+        client.send(json!({"type": "session.update", "session": session})).await;
+        client.until("session.updated").await;
+        client
+    }
+
+    async fn records(&self) -> Vec<Record> {
+        let promises = self.rig.service().promises().expect("it is open");
+        let query = Query { limit: 500, ..Query::default() };
+        promises.store().list(query).await.unwrap()
+    }
+}
+
+fn rungs(client: &Client) -> Vec<(String, String)> {
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let told = client.of("floorkeeper.fallback");
+    told.map(|event| (text(&event["rung"]), text(&event["outcome"]))).collect()
+}
+
+async fn until_rung(client: &mut Client, outcome: &str) {
+    while !rungs(client).iter().any(|(_, told)| told == outcome) {
+        client.next().await;
+    }
+}
+
+fn texts(question: &str, answer: &str, callers: usize) -> String {
+    let said: Vec<String> = std::iter::repeat_n(question, callers)
+        .chain(std::iter::repeat_n(answer, callers))
+        .map(|text| format!("\"{text}\""))
+        .collect();
+    format!("asr.text=[{}]", said.join(", "))
+}
+
+#[tokio::test]
+async fn a_refused_caller_says_yes_and_is_on_record_before_it_is_said() {
+    let said = texts("What is for dinner?", "Yes please", 1);
+    let server = Promising::start(&["limits.model.slots=0", &said]).await;
+    let mut client = server.caller("+15550100").await;
+    client.speak(600).await;
+    until_rung(&mut client, "offered").await;
+    client.answered().await;
+    assert_eq!(server.records().await.len(), 0, "nobody has agreed to anything");
+    client.speak(600).await;
+    until_rung(&mut client, "established").await;
+    let records = server.records().await;
+    assert_eq!(records.len(), 1, "the promise follows the record");
+    let offer = &records[0].offer;
+    assert_eq!(
+        (offer.destination.as_str(), offer.consent.said.as_str()),
+        ("+15550100", "Yes please")
+    );
+    assert!(offer.consent.asked.contains("return call"), "{}", offer.consent.asked);
+    assert_eq!(client.close_code().await, 1000, "it says goodbye and ends");
+    let held = server.rig.counts(Stage::Callback);
+    assert_eq!(held.active, 1, "the unit is held until the promise is kept");
+    let promises = server.rig.service().promises().unwrap();
+    let cancel = floorkeeper::store::Change::Cancel;
+    promises.change(records[0].id, cancel).await.unwrap();
+    assert_eq!(server.rig.counts(Stage::Callback).active, 0, "nothing is promised any more");
+    let ledger = server.rig.ledger("callback").await;
+    assert_eq!((&ledger["offered"], &ledger["quarantined"]), (&json!(1), &json!(0)), "{ledger:#}");
+}
+
+/// Issue 5: the model has no unit and the voice stands still: fifty callers hear the truth within
+/// the turn's budget and, where they want it, are called back; one more is told that there is no
+/// room for that either.
+#[tokio::test]
+async fn fifty_callers_are_called_back_and_one_is_told_that_there_is_no_room() {
+    const CALLERS: usize = 51;
+    let said = texts("What is for dinner?", "Yes please", CALLERS);
+    let settings = [
+        "limits.model.slots=0",
+        "tts.stall_after_ms=0",
+        "limits.callback.slots=50",
+        "limits.recognition.slots=200",
+        "limits.recognition.queue=200",
+        "limits.call.slots=100",
+        &said,
+    ];
+    let server = Promising::start(&settings).await;
+    let mut callers = Vec::new();
+    for caller in 0..CALLERS {
+        callers.push(server.caller(&format!("+155501{caller:02}")).await);
+    }
+    let offered = callers.into_iter().map(|mut client| async move {
+        client.speak(600).await;
+        until_rung(&mut client, "offered").await;
+        client.answered().await;
+        client
+    });
+    let callers = futures_util::future::join_all(offered).await;
+    let answered = callers.into_iter().map(|mut client| async move {
+        client.speak(600).await;
+        loop {
+            let told = rungs(&client);
+            let ends = ["established", "refused"];
+            if let Some((_, outcome)) = told.iter().find(|(_, o)| ends.contains(&o.as_str())) {
+                return (outcome.clone(), client);
+            }
+            client.next().await;
+        }
+    });
+    let answered = futures_util::future::join_all(answered).await;
+    let count = |wanted: &str| answered.iter().filter(|(outcome, _)| outcome == wanted).count();
+    assert_eq!((count("established"), count("refused")), (50, 1));
+    assert_eq!(server.records().await.len(), 50);
+    for (outcome, mut client) in answered {
+        if outcome == "established" {
+            assert_eq!(client.close_code().await, 1000);
+        } else {
+            while rungs(&client).last().is_none_or(|(rung, _)| rung != "retry") {
+                client.next().await;
+            }
+            let prompts = client.of("floorkeeper.fallback").map(|event| event["prompt"].clone());
+            let told: Vec<_> = prompts.filter(|prompt| *prompt != json!("")).collect();
+            assert_eq!(told.last(), Some(&json!("callback_refused")), "{told:?}");
+            client.hang_up().await;
+        }
+    }
+}
