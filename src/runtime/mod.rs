@@ -14,6 +14,7 @@ pub mod http;
 pub mod keeper;
 pub mod ledgers;
 pub mod metrics;
+mod promised;
 pub mod promises;
 pub mod prompts;
 pub mod queue_memory;
