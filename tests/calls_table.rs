@@ -95,6 +95,10 @@ impl Admit for Gates {
     fn spare(&self, stage: Stage) -> u32 {
         self.gates.get(&stage).map_or(0, Gate::spare)
     }
+
+    fn has_queue(&self, stage: Stage) -> bool {
+        self.gates.get(&stage).is_some_and(|gate| gate.limits().queue > 0)
+    }
 }
 
 /// A call, its gates, and a clock that the test moves.

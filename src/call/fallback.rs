@@ -226,7 +226,7 @@ impl Call {
         let queued = match (&answer.model, &answer.voice) {
             (Model::Waiting(_), _) => Some(Stage::Model),
             (_, Voice::Waiting(..)) => Some(Stage::Synthesis),
-            (Model::Writing(_) | Model::Done(_), _) => None,
+            (Model::Behind | Model::Writing(_) | Model::Done(_), _) => None,
         };
         let Some(stage) = queued else {
             let cause = match answer.modality {

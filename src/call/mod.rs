@@ -27,7 +27,7 @@ use std::time::Duration;
 use crate::admission::{Admit, Cancelled, OwnerId, mutant};
 use crate::dialogue::{Item, ItemBody, ItemStatus};
 use crate::fallback::Rung;
-use crate::id::{CallId, ClassId, Generation, ItemId, ResponseId, RunId, TenantId, TurnId};
+use crate::id::{CallId, ClassId, Generation, ItemId, ResponseId, RunId, TenantId, ToolId, TurnId};
 use crate::leg::{FromCaller, HangUp, Settings, ToCaller, TurnDetection};
 use crate::time::{Timestamp, ms};
 use crate::turn::history::History;
@@ -43,6 +43,7 @@ mod greeting;
 mod guess;
 mod keys;
 mod offers;
+mod orders;
 mod profile;
 mod recogniser;
 mod requests;
@@ -62,13 +63,14 @@ pub use greeting::Greeting;
 use guess::Guess;
 use keys::Keys;
 use offers::Offered;
+use orders::Order;
 pub use profile::{Offering, Offers, Profile};
 pub use rungs::{Arranged, Wish};
 use state::{Ear, Floor, Orphan, Owed, Settling, Side, Stray};
 
 /// Deliberately broken variants of the call's mechanisms, each caught by a fixture
 /// (`cargo test --features mutants --test calls_mutants`).
-pub const MUTANTS: [&str; 13] = [
+pub const MUTANTS: [&str; 14] = [
     "fence_only_before_synthesis",
     "history_from_generated_text",
     "tool_started_after_fence",
@@ -82,6 +84,7 @@ pub const MUTANTS: [&str; 13] = [
     "guess_kept",
     "greeting_unprotected",
     "consent_not_asked",
+    "tool_started_over_the_caller",
 ];
 
 /// Who is calling: fixed when the call begins.
@@ -122,6 +125,8 @@ pub struct Call {
     settling: VecDeque<Settling>,
     history: History,
     speech: SpeechTracker,
+    /// A sound in which there were no words is not listened to any more: until it pauses, or then.
+    deaf_until: Timestamp,
     /// When the caller's sound last came, and how far it reaches.
     last_sound: Timestamp,
     sound_at: Duration,
@@ -135,10 +140,16 @@ pub struct Call {
     plays_until: Timestamp,
     /// Words came while an answer sounded that nobody may interrupt: they are answered behind it.
     unanswered: bool,
+    /// Words came while such an answer sounded, and nobody could make them out: told behind it.
+    unheard: Option<Cause>,
     /// A model already asked about words that may be a whole turn.
     guess: Option<Guess>,
     /// Keys pressed that are no turn yet.
     keys: Option<Keys>,
+    /// What tools were asked to change in the world, until it was told.
+    orders: Vec<Order>,
+    /// Tool calls that the caller has not agreed to.
+    not_agreed: Vec<(ToolId, String)>,
     /// How often in a row the caller was asked to try again.
     retries: u32,
     /// Rungs that were tried since something was last answered, and not established.
@@ -192,6 +203,7 @@ impl Call {
             settling: VecDeque::new(),
             history: History::default(),
             speech: SpeechTracker::new(threshold),
+            deaf_until: now,
             last_sound: now,
             sound_at: Duration::ZERO,
             taken_to: Duration::ZERO,
@@ -199,8 +211,11 @@ impl Call {
             pace: crate::turn::playout::CHARS_PER_S,
             plays_until: now,
             unanswered: false,
+            unheard: None,
             guess: None,
             keys: None,
+            orders: Vec::new(),
+            not_agreed: Vec::new(),
             retries: 0,
             tried: Vec::new(),
             offers_made: Vec::new(),
@@ -487,5 +502,7 @@ const UTTERANCE_MAX: Duration = ms(60_000);
 const GOODBYE_MAX: Duration = ms(15_000);
 /// Answers in text that may run beside the conversation.
 const SIDES_MAX: usize = 4;
+/// How long a wordless sound is not listened to before it is given another chance.
+const DEAF_MAX: Duration = ms(8_000);
 /// Without sound for this long in mid-speech the caller is taken to be silent (B23).
 const AUDIO_GAP: Duration = ms(300);

@@ -73,8 +73,12 @@ pub struct Profile {
     pub fallback: std::sync::Arc<dyn Choose>,
     /// Which alternatives callers are offered.
     pub offers: Offers,
+    /// Most tool calls that one turn may make.
+    pub tool_calls_max: usize,
     /// The longest a call may last.
     pub call_max: Duration,
+    /// The longest that both sides may be silent with nothing in flight.
+    pub idle_max: Option<Duration>,
 }
 
 impl Profile {

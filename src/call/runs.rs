@@ -174,6 +174,7 @@ impl Call {
             Some(effect) => self.tool_run_over(now, admit, run, effect, proof, fault.as_ref()),
             None => self.on_run_over(now, admit, run, fault),
         }
+        self.ask_behind(now, admit);
     }
 
     fn settle(

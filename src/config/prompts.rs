@@ -270,6 +270,7 @@ fn meant(cause: &call::Cause) -> Cause {
         call::Cause::NotReached(how) => Cause::NotReached(*how),
         call::Cause::CallEnds(why) => Cause::CallEnds(match why {
             HangUp::TooLong => CallEnd::TimeOver,
+            HangUp::Idle => CallEnd::Idle,
             HangUp::Drained => CallEnd::Drained,
             HangUp::CallerGone
             | HangUp::Goodbye

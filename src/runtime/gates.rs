@@ -475,4 +475,8 @@ impl Admit for OwnerGates {
     fn spare(&self, stage: Stage) -> u32 {
         self.gates.look(stage, Gate::spare).unwrap_or_default()
     }
+
+    fn has_queue(&self, stage: Stage) -> bool {
+        self.gates.look(stage, |gate| gate.limits().queue > 0).unwrap_or_default()
+    }
 }

@@ -150,4 +150,8 @@ impl Admit for SimGates {
     fn spare(&self, stage: Stage) -> u32 {
         self.gates.get(&stage).map_or(0, Gate::spare)
     }
+
+    fn has_queue(&self, stage: Stage) -> bool {
+        self.gates.get(&stage).is_some_and(|gate| gate.limits().queue > 0)
+    }
 }

@@ -488,7 +488,7 @@ fn settings(script: &Script, workers: &Workers, abilities: &Abilities) -> Settin
         voice: None,
         speed: 1.0,
         out_rate_hz: RATE_HZ,
-        turn_detection: script.config.turn_detection(agent, abilities),
+        turn_detection: script.config.turn_detection(abilities),
         transcribe: true,
         transcription_only: false,
         extra_events: true,
