@@ -1,7 +1,7 @@
 //! One answer in the making: the model's words become phrases, the phrases sound.
 
 use super::fallback::Cause;
-use super::state::{Floor, Model, Owed, Voice};
+use super::state::{Floor, Model, Voice};
 use super::{Action, Call};
 use crate::admission::{Admit, Answer as Verdict, Cancelled, Lease, OfferId};
 use crate::dialogue::{Finish, ModelRequest, Usage, WordTime};
@@ -41,29 +41,6 @@ impl Call {
         };
         if let Some(answer) = self.floor.answer() {
             answer.model = model;
-        }
-    }
-
-    /// No unit is free, and this call's own cancelled runs still hold some: it is not refused for
-    /// what it has itself asked to stop (B101).
-    fn is_behind_itself(&mut self, admit: &dyn Admit) -> bool {
-        let speaks = self.floor.answer().is_some_and(|answer| {
-            answer.modality == Modality::Audio && matches!(answer.voice, Voice::Unasked)
-        });
-        let stages = [(Stage::Model, true), (Stage::Synthesis, speaks)];
-        stages.into_iter().any(|(stage, wanted)| {
-            let own = |owed: &Owed| {
-                owed.stage == stage && owed.cancelled.is_some() && owed.lease.is_some()
-            };
-            let refuses = admit.spare(stage) == 0 && !admit.has_queue(stage);
-            wanted && refuses && self.owed.values().any(own)
-        })
-    }
-
-    /// A run has ended: an answer that waited for that asks now.
-    pub(super) fn ask_behind(&mut self, now: Timestamp, admit: &mut dyn Admit) {
-        if self.floor.answer().is_some_and(|answer| matches!(answer.model, Model::Behind)) {
-            self.ask_model(now, admit);
         }
     }
 

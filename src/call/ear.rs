@@ -136,8 +136,8 @@ impl Call {
         }
     }
 
-    /// There were no words in all of a long sound for which an answer is held back, or was given up:
-    /// nobody is speaking (B19). What it goes on with is not listened to.
+    /// There were no words in all of a long sound for which an answer is held back, or was given
+    /// up: nobody is speaking (B19). What it goes on with is not listened to.
     fn is_noise(&mut self, now: Timestamp, admit: &mut dyn Admit) {
         let Ear::Hearing(utterance) = &self.ear else { return };
         let long = now >= utterance.began + self.quiet_max();

@@ -27,7 +27,7 @@ use std::time::Duration;
 use crate::admission::{Admit, Cancelled, OwnerId, mutant};
 use crate::dialogue::{Item, ItemBody, ItemStatus};
 use crate::fallback::Rung;
-use crate::id::{CallId, ClassId, Generation, ItemId, ResponseId, RunId, TenantId, ToolId, TurnId};
+use crate::id::{Generation, ItemId, ResponseId, RunId, ToolId, TurnId};
 use crate::leg::{FromCaller, HangUp, Settings, ToCaller, TurnDetection};
 use crate::time::{Timestamp, ms};
 use crate::turn::history::History;
@@ -35,6 +35,7 @@ use crate::turn::speech::SpeechTracker;
 
 mod answer;
 mod claim;
+mod consent;
 mod ear;
 mod event;
 mod fallback;
@@ -64,7 +65,7 @@ use guess::Guess;
 use keys::Keys;
 use offers::Offered;
 use orders::Order;
-pub use profile::{Offering, Offers, Profile};
+pub use profile::{Identity, Offering, Offers, Profile};
 pub use rungs::{Arranged, Wish};
 use state::{Ear, Floor, Orphan, Owed, Settling, Side, Stray};
 
@@ -86,30 +87,6 @@ pub const MUTANTS: [&str; 14] = [
     "consent_not_asked",
     "tool_started_over_the_caller",
 ];
-
-/// Who is calling: fixed when the call begins.
-#[derive(Clone, Debug)]
-pub struct Identity {
-    /// The call.
-    pub call: CallId,
-    /// Who pays.
-    pub tenant: TenantId,
-    /// Its workload class.
-    pub class: ClassId,
-    /// The first part of the names of the items this call makes.
-    pub item_prefix: String,
-    /// Where the caller can be rung, as far as the transport knows.
-    pub number: Option<String>,
-    /// What the agent says first; `None` waits for the caller.
-    pub greeting: Option<Greeting>,
-}
-
-impl Identity {
-    /// The owners this call is at the gates: the conversation, and the answers beside it.
-    pub fn owners(&self) -> [OwnerId; 2] {
-        [OwnerId(self.call.0 * 2), OwnerId(self.call.0 * 2 + 1)]
-    }
-}
 
 /// One live conversation.
 #[derive(Debug)]

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::fallback::Choose;
-use crate::id::{Stage, ToolId};
+use super::greeting::Greeting;
+use crate::admission::OwnerId;
+use crate::id::{CallId, ClassId, Stage, TenantId, ToolId};
 use crate::turn::bargein::BargeIn;
 use crate::turn::end;
 
@@ -91,5 +93,29 @@ impl Profile {
             }
             other => other.kind().to_owned(),
         }
+    }
+}
+
+/// Who is calling: fixed when the call begins.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The call.
+    pub call: CallId,
+    /// Who pays.
+    pub tenant: TenantId,
+    /// Its workload class.
+    pub class: ClassId,
+    /// The first part of the names of the items this call makes.
+    pub item_prefix: String,
+    /// Where the caller can be rung, as far as the transport knows.
+    pub number: Option<String>,
+    /// What the agent says first; `None` waits for the caller.
+    pub greeting: Option<Greeting>,
+}
+
+impl Identity {
+    /// The owners this call is at the gates: the conversation, and the answers beside it.
+    pub fn owners(&self) -> [OwnerId; 2] {
+        [OwnerId(self.call.0 * 2), OwnerId(self.call.0 * 2 + 1)]
     }
 }

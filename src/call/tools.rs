@@ -1,10 +1,10 @@
 //! Tools of an answer: started only for the living generation, bounded, their outcomes never
 //! invented.
 
+use super::consent::NOT_AGREED;
 use super::fallback::Cause;
-use super::keys;
 use super::orders::Given;
-use super::state::{Answer, Consent, Floor, Orphan, ToolState, ToolUse, Voice};
+use super::state::{Answer, Floor, Orphan, ToolState, ToolUse, Voice};
 use super::{Action, Call, TOOL_CALLS_MAX, TOOL_FAN_OUT_MAX, TOOL_ROUNDS_MAX};
 use crate::admission::{Admit, Answer as Verdict, Lease, OfferId, mutant};
 use crate::dialogue::{Effect, Item, ItemBody, ItemStatus, ToolCall, ToolOutcome, ToolRuns};
@@ -13,7 +13,6 @@ use crate::fault::Fault;
 use crate::id::{ItemId, RunId, Stage, ToolId};
 use crate::leg::{Modality, ToCaller};
 use crate::time::Timestamp;
-use crate::turn::words::{Reply, reply};
 
 impl Answer {
     /// Every tool call of this round is answered or is the client's.
@@ -80,45 +79,6 @@ impl Call {
         let own = self.floor.answer().and_then(|answer| answer.request.tools.clone());
         let specs = own.as_ref().unwrap_or(&self.settings.tools);
         specs.iter().find(|spec| spec.name == name).map(|spec| spec.runs)
-    }
-
-    /// The turn's words agree to what the agent has just asked.
-    pub(super) fn consent(&mut self) -> Consent {
-        let Some((agent, caller)) = self.history.last_exchange() else { return Consent::None };
-        let asked = agent.trim_end().ends_with('?');
-        match reply(keys::meant(&caller), &self.profile.language) {
-            Reply::Yes if asked => Consent::Given,
-            Reply::No => {
-                self.not_agreed.clear();
-                Consent::None
-            }
-            Reply::Yes | Reply::Other => Consent::None,
-        }
-    }
-
-    /// The tool may start as far as the caller's agreement goes. A yes is spent by one call, and
-    /// only by one that was asked about: that had been refused for want of it.
-    fn agreed(&mut self, tool: ToolId, arguments: &str) -> bool {
-        if !self.profile.confirmed_tools.contains(&tool) || mutant::is("consent_not_asked") {
-            return true;
-        }
-        let asked = |order: &(ToolId, String)| order.0 == tool && order.1 == arguments;
-        let at = self.not_agreed.iter().position(asked);
-        match (at, self.floor.answer()) {
-            (Some(at), Some(answer)) if answer.consent == Consent::Given => {
-                answer.consent = Consent::None;
-                self.not_agreed.remove(at);
-                true
-            }
-            (Some(_), _) => false,
-            (None, _) => {
-                if self.not_agreed.len() >= NOT_AGREED_MAX {
-                    self.not_agreed.remove(0);
-                }
-                self.not_agreed.push((tool, arguments.to_owned()));
-                false
-            }
-        }
     }
 
     /// What changes something waits until the words written before its call have been heard, and
@@ -491,12 +451,6 @@ impl Call {
         self.history.add_hidden(Item { id, body, status: ItemStatus::Completed });
     }
 }
-
-/// Calls not agreed to that are remembered.
-const NOT_AGREED_MAX: usize = 16;
-/// What a model is told of a tool that the caller has not agreed to.
-const NOT_AGREED: &str = "not run: the caller has not agreed to this in this turn; ask, and call it \
-                          again when they have said yes";
 
 /// A tool's outcome as the model is shown it.
 fn output_of(outcome: &ToolOutcome) -> String {
