@@ -57,8 +57,9 @@ use state::{Ear, Floor, Orphan, Owed, Settling, Side, Stray};
 
 /// Deliberately broken variants of the call's mechanisms, each caught by a fixture
 /// (`cargo test --features mutants --test calls_mutants`).
-pub const MUTANTS: [&str; 10] = [
+pub const MUTANTS: [&str; 11] = [
     "fence_only_before_synthesis",
+    "flush_eats_control",
     "history_from_generated_text",
     "tool_started_after_fence",
     "resume_forgotten",

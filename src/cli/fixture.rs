@@ -11,8 +11,9 @@ use serde_json::json;
 use super::live::{self, Live};
 use super::report::{self, Shown};
 use crate::config::Script as FallbackScript;
+use crate::sim::ending;
 use crate::sim::script::Script;
-use crate::sim::world::{self, Outcome};
+use crate::sim::world::Outcome;
 
 /// What `fixture run` is given.
 #[derive(Debug, Args)]
@@ -166,7 +167,7 @@ pub fn run_file(path: &Path, bless: bool) -> Result<Ran, String> {
     let script = Script::parse(&name, &text).map_err(|e| e.to_string())?;
     let fallback = FallbackScript::read(None).map_err(|e| e.to_string())?;
     let mut outcome =
-        world::run(&script, Arc::new(fallback)).map_err(|e| format!("{name}: {e}"))?;
+        ending::run_twice(&script, Arc::new(fallback)).map_err(|e| format!("{name}: {e}"))?;
     let golden = path.with_extension("trace");
     if bless {
         std::fs::write(&golden, &outcome.trace)

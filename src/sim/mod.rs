@@ -6,14 +6,20 @@
 //! trace.
 
 pub(crate) mod client;
+mod effects;
+pub mod ending;
 pub mod expect;
 pub mod facts;
 mod gates;
+mod heard;
 mod others;
 mod reading;
+mod replies;
 pub mod script;
+mod shrink;
 pub mod storm;
 pub mod tracks;
+mod truths;
 mod watch;
 mod workers;
 pub mod world;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::script::{Deed, Expect, Held, Script, ScriptError, Session, WORDS_PER_S, What, When};
+use super::script::{Deed, Expect, Handled, Held, Script, ScriptError, Session, WORDS_PER_S, What, When};
 use crate::config::Config;
 
 /// Keys of a fixture that are not the configuration's.
@@ -55,7 +55,9 @@ enum RawResponds {
 #[serde(deny_unknown_fields)]
 struct RawGate {
     gate: String,
-    hold: u32,
+    hold: Option<u32>,
+    slots: Option<u32>,
+    queue: Option<u32>,
     from: Option<String>,
     until: Option<String>,
 }
@@ -300,7 +302,17 @@ impl Reading<'_> {
         };
         let from = span("from", &raw.from)?.unwrap_or_default();
         let until = span("until", &raw.until)?;
-        Ok(Held { gate: raw.gate, units: raw.hold, from, until })
+        let what = match (raw.hold, raw.slots, raw.queue) {
+            (Some(units), None, None) => Handled::Holds(units),
+            (None, slots, queue) if slots.is_some() || queue.is_some() => {
+                Handled::Limits { slots, queue }
+            }
+            _ => {
+                let right = "hold = N, or slots and queue as they are to be";
+                return Err(self.wrong(key, "it does not say what is done to the gate", right));
+            }
+        };
+        Ok(Held { gate: raw.gate, what, from, until })
     }
 
     fn expect(&self, key: &str, raw: RawExpect) -> Result<Expect, ScriptError> {

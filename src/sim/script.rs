@@ -134,17 +134,31 @@ impl What {
     }
 }
 
-/// Units held by somebody else.
+/// Something that is done to a gate from outside.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Held {
     /// The gate's name.
     pub gate: String,
-    /// How many units.
-    pub units: u32,
+    /// What.
+    pub what: Handled,
     /// From when.
     pub from: Duration,
     /// Until when; to the end without.
     pub until: Option<Duration>,
+}
+
+/// What somebody else does to a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handled {
+    /// Holds so many units.
+    Holds(u32),
+    /// Changes its limits at run time; behind the time they are what they were.
+    Limits {
+        /// Its units.
+        slots: Option<u32>,
+        /// How many may wait.
+        queue: Option<u32>,
+    },
 }
 
 /// What must be true.

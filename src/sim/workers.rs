@@ -58,6 +58,20 @@ pub(super) enum Came {
     Late(Stage, OfferId, Evidence),
 }
 
+impl Worker {
+    /// When it has something to say, or has had its time.
+    fn next_at(&self) -> Option<Timestamp> {
+        let own = match &self.run {
+            Running::Asr(run) => run.next_at(),
+            Running::Llm(run) => run.next_at(),
+            Running::Tts(run) => run.next_at(),
+            Running::Tool(run) => run.next_at(),
+        };
+        let overdue = self.overdue.filter(|_| !self.unknown);
+        own.into_iter().chain(overdue).min()
+    }
+}
+
 impl Workers {
     pub fn new(config: &Config) -> Result<Workers, BuildError> {
         let mut tools = BTreeMap::new();
@@ -90,6 +104,21 @@ impl Workers {
     /// How many runs of a stage have not ended, whatever the call was told of them.
     pub fn running_at(&self, stage: Stage) -> usize {
         self.runs.values().filter(|worker| worker.stage == stage).count()
+    }
+
+    /// The stages of the runs that have not ended.
+    pub fn stages(&self) -> impl Iterator<Item = Stage> {
+        self.runs.values().map(|worker| worker.stage)
+    }
+
+    /// The run that was started on this unit has not ended.
+    pub fn holds(&self, offer: OfferId) -> bool {
+        self.runs.values().any(|worker| worker.unit.is_some_and(|(_, unit)| unit == offer))
+    }
+
+    /// How many runs of a stage have not ended, and the call was told that nothing is known.
+    pub fn unknown_at(&self, stage: Stage) -> usize {
+        self.runs.values().filter(|worker| worker.stage == stage && worker.unknown).count()
     }
 
     fn nth(&mut self, kind: usize) -> u32 {
@@ -209,24 +238,22 @@ impl Workers {
 
     /// When something is due.
     pub fn next_at(&self) -> Option<Timestamp> {
-        let due = |worker: &Worker| {
-            let own = match &worker.run {
-                Running::Asr(run) => run.next_at(),
-                Running::Llm(run) => run.next_at(),
-                Running::Tts(run) => run.next_at(),
-                Running::Tool(run) => run.next_at(),
-            };
-            let overdue = worker.overdue.filter(|_| !worker.unknown);
-            own.into_iter().chain(overdue).min()
-        };
-        self.runs.values().filter_map(due).min()
+        self.runs.values().filter_map(Worker::next_at).min()
     }
 
     /// What is due next, of the run that was started first; empty when nothing is.
     pub fn poll(&mut self, now: Timestamp) -> Vec<Came> {
-        let ids: Vec<RunId> = self.runs.keys().copied().collect();
-        let first = ids.into_iter().map(|id| self.poll_run(now, id)).find(|came| !came.is_empty());
-        first.unwrap_or_default()
+        let mut from = RunId(0);
+        loop {
+            let is_due = |worker: &Worker| worker.next_at().is_some_and(|at| at <= now);
+            let due = self.runs.range(from..).find(|(_, worker)| is_due(worker));
+            let Some(id) = due.map(|(id, _)| *id) else { return Vec::new() };
+            let came = self.poll_run(now, id);
+            if !came.is_empty() {
+                return came;
+            }
+            from = RunId(id.0 + 1);
+        }
     }
 
     fn poll_run(&mut self, now: Timestamp, id: RunId) -> Vec<Came> {
