@@ -136,6 +136,7 @@ impl Call {
             tried: &self.tried,
             callback: listens && self.may_offer(admit, Rung::Callback),
             handoff: listens && self.may_offer(admit, Rung::Handoff),
+            on_record: self.on_record.as_ref(),
         };
         let said = self.profile.fallback.choose(cause, &self.profile.language, &standing);
         // Not offered and not waiting are no refusals.
@@ -368,6 +369,8 @@ pub struct Standing<'a> {
     pub callback: bool,
     /// A human can be offered.
     pub handoff: bool,
+    /// A callback is on record: its commit came too late to be told.
+    pub on_record: Option<&'a CallbackReceipt>,
 }
 
 /// A fact about a rung beyond its cause: the promises carry their proofs.

@@ -225,6 +225,9 @@ impl Call {
 
     pub(super) fn clear_far_end(&mut self, now: Timestamp, sounding: Option<(ItemId, Duration)>) {
         let Some((item, played)) = sounding else { return };
+        if crate::admission::mutant::is("flush_eats_control") {
+            self.actions.clear();
+        }
         self.plays_until = now;
         self.tell(ToCaller::ClearFarEnd { item: item.clone(), played });
         let cleared = item.clone();

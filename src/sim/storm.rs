@@ -8,9 +8,12 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
+use super::ending;
 use super::script::Script;
-use super::world::{self, Outcome};
-use crate::call::Choose;
+use super::shrink;
+use super::tracks::Staging;
+use super::world::Outcome;
+use crate::config;
 
 const WORDS: [&str; 12] =
     ["I", "want", "a", "table", "for", "two", "people", "tonight", "please", "wait", "stop", "no"];
@@ -37,12 +40,32 @@ pub struct Storm {
     pub outcome: Outcome,
 }
 
-/// Runs the storm of a seed. The error says why its script cannot be run: a mistake in this file.
-pub fn run(seed: u64, fallback: Arc<dyn Choose>) -> Result<Storm, String> {
+/// Runs the storm of a seed, twice. The error says why its script cannot be run: a mistake in this
+/// file.
+pub fn run(seed: u64, fallback: Arc<config::Script>) -> Result<Storm, String> {
     let script = write(seed);
-    let parsed = Script::parse(&format!("storm {seed}"), &script).map_err(|e| e.to_string())?;
-    let outcome = world::run(&parsed, fallback).map_err(|e| e.to_string())?;
+    let outcome = play(&script, fallback)?;
     Ok(Storm { script, outcome })
+}
+
+/// The shortest script with the same kind of problem as a storm that failed.
+pub fn shortest(storm: &Storm, fallback: &Arc<config::Script>) -> Storm {
+    let Some(problem) = storm.outcome.problems.first() else { return storm.clone() };
+    let kind = shrink::kind_of(problem);
+    let fails = |script: &str| {
+        let outcome = play(script, fallback.clone()).ok()?;
+        let same = |problem: &String| shrink::kind_of(problem) == kind;
+        outcome.problems.iter().any(same).then_some(outcome)
+    };
+    match shrink::shortest(&storm.script, fails) {
+        Some((script, outcome)) => Storm { script, outcome },
+        None => storm.clone(),
+    }
+}
+
+fn play(script: &str, fallback: Arc<config::Script>) -> Result<Outcome, String> {
+    let parsed = Script::parse("a storm", script).map_err(|e| e.to_string())?;
+    ending::run_twice(&parsed, fallback, Staging::default()).map_err(|e| e.to_string())
 }
 
 /// The fixture of a seed.
@@ -109,6 +132,22 @@ impl Draw {
                 let (from, until) = (self.up_to(0, 9_000), self.up_to(9_000, 20_000));
                 let hold = format!("hold = {slots}\nfrom = \"{from}ms\"\nuntil = \"{until}ms\"");
                 let _ = writeln!(text, "[[gate]]\ngate = \"{gate}\"\n{hold}");
+            }
+        }
+        self.changes(text);
+    }
+
+    /// Limits changed while the call goes on.
+    fn changes(&mut self, text: &mut String) {
+        for gate in ["recognition", "model", "synthesis", "tool:book", "tool:look"] {
+            if !self.chance(15) {
+                continue;
+            }
+            let (slots, queue, from) = (self.up_to(0, 2), self.up_to(0, 2), self.up_to(0, 15_000));
+            let _ = writeln!(text, "[[gate]]\ngate = \"{gate}\"\nslots = {slots}");
+            let _ = writeln!(text, "queue = {queue}\nfrom = \"{from}ms\"");
+            if self.chance(70) {
+                let _ = writeln!(text, "until = \"{}ms\"", from + self.up_to(20, 8_000));
             }
         }
     }
@@ -197,7 +236,11 @@ impl Draw {
             // In the middle of something, where it happens at all.
             let fact = self.one_of(&FACTS);
             let (delay, nth) = (self.up_to(0, 2_500), self.up_to(1, 4));
-            let what = self.deed();
+            let what = match self.up_to(0, 99) {
+                0..=5 => "hangs_up = true".into(),
+                6..=9 => "drains = true".into(),
+                _ => self.deed(),
+            };
             let _ = writeln!(
                 text,
                 "[[caller]]\nafter = \"{fact} + {delay}ms\"\nnth = {nth}\nmaybe = true\n{what}"
