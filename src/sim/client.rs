@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use super::script::{Session, What};
-use super::world::World;
+use super::script::{Script, Session, What};
+use super::workers::Workers;
+use super::world::{RATE_HZ, World};
 use crate::call::Event;
-use crate::dialogue::{Item, ItemBody, ItemStatus, Message, Role, ToolRuns, ToolSpec};
-use crate::id::ItemId;
+use crate::dialogue::{Item, ItemBody, ItemStatus, Message, Role, ToolChoice, ToolRuns, ToolSpec};
+use crate::id::{ItemId, ToolId};
 use crate::leg::{FromCaller, Modality, Place, ResponseRequest, Settings, TurnDetection};
 use crate::time::ms;
 
@@ -61,6 +62,24 @@ impl World {
     }
 }
 
+/// A session as it begins; the client takes its own turns.
+pub(super) fn settings(script: &Script, tools: Vec<ToolSpec>) -> Settings {
+    Settings {
+        instructions: script.config.default_agent().instructions.fill(|_| None),
+        tools,
+        tool_choice: ToolChoice::Auto,
+        max_tokens: None,
+        modality: Modality::Audio,
+        voice: None,
+        speed: 1.0,
+        out_rate_hz: RATE_HZ,
+        turn_detection: TurnDetection::Manual,
+        transcribe: true,
+        transcription_only: false,
+        extra_events: true,
+    }
+}
+
 /// Brings what a script says of the session into its settings.
 pub(super) fn apply(settings: &mut Settings, session: &Session) {
     if session.manual == Some(true) {
@@ -83,6 +102,20 @@ pub(super) fn apply(settings: &mut Settings, session: &Session) {
         runs: ToolRuns::AtClient,
     });
     settings.tools.extend(named);
+}
+
+/// The scripted tools, offered to the model.
+pub(super) fn specs(script: &Script, workers: &Workers) -> Vec<ToolSpec> {
+    let names: Vec<&String> = script.config.tools.keys().collect();
+    let tools = workers.tools().iter();
+    tools
+        .map(|(at, tool)| ToolSpec {
+            name: names[usize::from(*at)].clone(),
+            description: tool.description().to_owned(),
+            parameters: tool.parameters().clone(),
+            runs: ToolRuns::Here { tool: ToolId(*at), effect: tool.effect() },
+        })
+        .collect()
 }
 
 /// A message of a request as expectations write it.

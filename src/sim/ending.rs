@@ -65,9 +65,8 @@ impl World {
         }
         // A recogniser that made out no word of it has brought about no turn, and what the client
         // is asked to do is for the client to answer.
-        let excused = |line: &String| {
-            line.ends_with("<- final \"\"") || line.contains("-> client runs")
-        };
+        let excused =
+            |line: &String| line.ends_with("<- final \"\"") || line.contains("-> client runs");
         self.watch.heard_since(end) || self.lines[before..].iter().any(excused)
     }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::script::{Deed, Expect, Handled, Held, Script, ScriptError, Session, WORDS_PER_S, What, When};
+use super::script::{
+    Deed, Expect, Handled, Held, Script, ScriptError, Session, WORDS_PER_S, What, When,
+};
 use crate::config::Config;
 
 /// Keys of a fixture that are not the configuration's.

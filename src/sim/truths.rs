@@ -65,7 +65,7 @@ impl Truths {
             Event::Finished { run, .. } => {
                 let wrote = self.wrote.contains(run);
                 self.latest().failed |= !wrote;
-            },
+            }
             Event::Ended { proof, fault, .. } => {
                 // Whether all it had to say was said, only the call knows.
                 self.latest().failed = true;
@@ -120,9 +120,8 @@ impl Truths {
 
     fn holds(&self, claim: Claim, seen: &Seen) -> bool {
         let any = |is: &dyn Fn(&Happened) -> bool| self.windows.iter().any(is);
-        let refused = |is: &dyn Fn(&RefusalReason) -> bool| {
-            any(&|happened| happened.refused.iter().any(is))
-        };
+        let refused =
+            |is: &dyn Fn(&RefusalReason) -> bool| any(&|happened| happened.refused.iter().any(is));
         let closed = |why: Closed| refused(&|reason| *reason == RefusalReason::Closed(why));
         let expired = any(&|h| h.expired) || refused(&|r| *r == RefusalReason::Expired);
         let was_refused = refused(&|_| true);

@@ -13,8 +13,8 @@ use super::workers::Workers;
 use crate::admission::OwnerId;
 use crate::call::{Action, Call, Event, Profile};
 use crate::config::Script;
-use crate::id::{Generation, ItemId, RunId};
-use crate::leg::{FromCaller, ToCaller};
+use crate::id::{Generation, ItemId, RunId, Stage};
+use crate::leg::{FromCaller, Modality, PlayoutState, ToCaller};
 use crate::time::Timestamp;
 use crate::turn::history::ITEMS_MAX;
 
@@ -44,8 +44,17 @@ pub(super) struct Watch {
     /// came last.
     ends: BTreeMap<ItemId, Timestamp>,
     settled: Option<Timestamp>,
-    /// When the turn committed last was born.
+    /// When the turn committed last was born, and when it was at the latest.
     born: Timestamp,
+    born_by: Timestamp,
+    /// When the client last asked for an answer.
+    asked: Timestamp,
+    /// The turn has not been offered to the model yet.
+    unoffered: bool,
+    /// Our sending is paused.
+    paused: bool,
+    /// The answer in the making is to be spoken.
+    speaks: bool,
     late_outputs: u64,
     late_due: u64,
     actions: u32,
@@ -75,6 +84,11 @@ impl Watch {
             ends: BTreeMap::new(),
             settled: None,
             born: Timestamp::ZERO,
+            born_by: Timestamp::ZERO,
+            asked: Timestamp::ZERO,
+            unoffered: false,
+            paused: false,
+            speaks: false,
             late_outputs: 0,
             late_due: 0,
             actions: 0,
@@ -109,6 +123,7 @@ impl Watch {
             }
             Event::Wrote { run, .. } => self.expect_late(*run),
             Event::Sounded { run, samples, .. } if !samples.is_empty() => self.expect_late(*run),
+            Event::Caller(FromCaller::Respond { .. }) => self.asked = now,
             Event::Speech { probability, .. } if *probability > 0.5 => self.last_speech = now,
             Event::Ended { run, .. } => drop(self.listening.remove(run)),
             Event::Caller(FromCaller::Truncate { item, .. }) => {
@@ -126,6 +141,12 @@ impl Watch {
 
     /// All that followed from an event was carried out.
     pub fn done(&mut self, now: Timestamp, call: &Call) {
+        self.settled = None;
+        let (floor, ear) = call.state_names();
+        let sounds = matches!(floor, "speaking" | "playing_out" | "falling_back");
+        let stuck = self.paused && sounds && ear == "quiet";
+        self.found(now, stuck.then(|| "it stays paused, and nobody speaks".to_owned()));
+        self.paused &= !stuck;
         let counted = call.late_outputs() - self.late_outputs;
         let uncounted = counted < self.late_due;
         let suppressed = || "output of an old generation was suppressed and not counted".to_owned();
@@ -140,6 +161,11 @@ impl Watch {
     /// One action, in the order of the call's own.
     pub fn action(&mut self, now: Timestamp, action: &Action, call: &Call, gates: &mut SimGates) {
         self.actions += 1;
+        if let Action::Tell(ToCaller::Admission(note)) = action
+            && note.gate == Stage::Model.kind()
+        {
+            self.offered(now, gates);
+        }
         self.truths.refused(gates.refused.drain(..));
         if std::mem::take(&mut gates.withdrawn) {
             self.truths.withdrawn();
@@ -157,6 +183,9 @@ impl Watch {
                 if !beside {
                     self.runs.insert(*run, self.generation);
                 }
+                // No answer is made that nobody can speak.
+                let mute = !beside && self.speaks && !gates.can_speak(self.owner);
+                self.found(now, mute.then(|| format!("{run} writes what nobody can speak")));
                 let (history, beyond) = (request.history.len(), &request.history);
                 let wrong = self.far_end.beyond_heard(beyond);
                 self.found(now, wrong);
@@ -186,14 +215,41 @@ impl Watch {
         }
     }
 
+    /// A turn is as old as the end of its speech, wherever it is offered.
+    fn offered(&mut self, now: Timestamp, gates: &mut SimGates) {
+        for (owner, born) in gates.births.drain(..) {
+            if owner == self.owner && std::mem::take(&mut self.unoffered) && born > self.born_by {
+                let (by, born) = (self.born_by.as_millis(), born.as_millis());
+                let at = now.as_millis();
+                self.problems
+                    .push(format!("at {at} ms: a turn of {by} ms is offered as of {born} ms"));
+            }
+        }
+    }
+
     fn told(&mut self, now: Timestamp, what: &ToCaller, call: &Call) {
         let wrong = self.replies.told(what, call.settings());
         self.found(now, wrong);
         let wrong = self.far_end.told(now, what);
         self.found(now, wrong);
         let wrong = match what {
-            ToCaller::Audio { generation, .. } if *generation != self.generation => {
-                Some(format!("sound of fenced generation {generation}"))
+            ToCaller::Audio { generation, .. } => {
+                self.paused = false;
+                let fenced = *generation != self.generation;
+                fenced.then(|| format!("sound of fenced generation {generation}"))
+            }
+            ToCaller::Playout { state, .. } => {
+                self.paused = *state == PlayoutState::Paused;
+                None
+            }
+            ToCaller::SpeechStarted { .. } => {
+                // What was paused is cleared, or goes on, or had ended before.
+                self.paused = false;
+                None
+            }
+            ToCaller::ResponseStarted(head) if !head.out_of_band => {
+                self.speaks = head.modality == Modality::Audio;
+                None
             }
             ToCaller::SpeechStopped { item, .. } => {
                 self.ends.insert(item.clone(), self.last_speech);
@@ -205,6 +261,8 @@ impl Watch {
             }
             ToCaller::Turn { state: "committed", .. } => {
                 self.born = self.settled.take().unwrap_or(now);
+                self.born_by = self.born.max(self.asked);
+                self.unoffered = true;
                 self.truths.committed()
             }
             ToCaller::HangUp { why } => self.truths.hung_up(*why),
@@ -245,9 +303,8 @@ impl Watch {
         for (stage, gate) in &gates.gates {
             let (held, unknown) = (gate.counts(now).quarantined, workers.unknown_at(*stage));
             let wrong = held != unknown as u64;
-            let wrong = wrong.then(|| {
-                format!("{stage}: {held} units are quarantined, {unknown} are unknown")
-            });
+            let wrong = wrong
+                .then(|| format!("{stage}: {held} units are quarantined, {unknown} are unknown"));
             self.found(now, wrong);
         }
     }

@@ -17,17 +17,16 @@ use crate::admission::{Lease, OwnerId, Wake};
 use crate::audio::duration_to_samples;
 use crate::call::{Action, Call, Cause, Choose, Event, Identity, trace};
 use crate::config::{self, Abilities};
-use crate::dialogue::{ToolChoice, ToolRuns, ToolSpec};
 use crate::evidence::Evidence;
-use crate::id::{CallId, ItemId, RunId, Stage, TenantId, ToolId};
-use crate::leg::{Modality, Settings, ToCaller};
+use crate::id::{CallId, Generation, ItemId, RunId, Stage, TenantId};
+use crate::leg::ToCaller;
 use crate::provider::BuildError;
 use crate::time::{Timestamp, ms};
 
 /// The caller's sound comes in such pieces.
 pub(super) const TICK: Duration = ms(20);
 /// The leg's rate.
-const RATE_HZ: u32 = 24_000;
+pub(super) const RATE_HZ: u32 = 24_000;
 /// How long a prompt sounds: forty characters at fifteen a second.
 pub(super) const PROMPT_LENGTH: Duration = ms(1_000 * 40 / 15);
 /// Owner of units that the script holds by hand.
@@ -107,6 +106,8 @@ pub(super) struct World {
     pub(super) prompts: VecDeque<Event>,
     /// The item that sounded last.
     pub(super) sounding: Option<ItemId>,
+    /// What the last frame told.
+    frame: Option<(Generation, Fact)>,
 }
 
 /// A deed that waits for something to happen, and how often it has.
@@ -127,20 +128,8 @@ impl World {
             partials: true,
             tool_names: config.tools.keys().cloned().collect(),
         };
-        let mut settings = Settings {
-            instructions: agent.instructions.fill(|_| None),
-            tools: specs(script, &workers),
-            tool_choice: ToolChoice::Auto,
-            max_tokens: None,
-            modality: Modality::Audio,
-            voice: None,
-            speed: 1.0,
-            out_rate_hz: RATE_HZ,
-            turn_detection: config.turn_detection(agent, &abilities),
-            transcribe: true,
-            transcription_only: false,
-            extra_events: true,
-        };
+        let mut settings = client::settings(script, client::specs(script, &workers));
+        settings.turn_detection = config.turn_detection(agent, &abilities);
         client::apply(&mut settings, &script.session);
         let identity = Identity {
             call: CallId(1),
@@ -186,6 +175,7 @@ impl World {
             words_per_s,
             prompts: VecDeque::new(),
             sounding: None,
+            frame: None,
         };
         world.schedule(script);
         Ok(world)
@@ -197,7 +187,9 @@ impl World {
                 When::At(time) => {
                     self.due.insert((Timestamp::ZERO + *time, at), deed.what.clone());
                 }
-                When::After { .. } => self.awaited.push(Awaited { at, deed: deed.clone(), came: 0 }),
+                When::After { .. } => {
+                    self.awaited.push(Awaited { at, deed: deed.clone(), came: 0 })
+                }
             }
         }
         for (at, held) in script.gates.iter().enumerate() {
@@ -381,8 +373,7 @@ impl World {
             self.sounding = Some(item.clone());
             self.fact(Fact::first_audio(self.now));
         }
-        let fact = Fact::of_action(self.now, &action, |run| self.stages.get(&run).copied());
-        if let Some(fact) = fact {
+        if let Some(fact) = self.fact_of(&action) {
             self.fact(fact);
         }
         self.watch(&action);
@@ -400,6 +391,22 @@ impl World {
         let said = &self.said;
         let now = self.now;
         self.workers.start(now, &action, unit, |from| words_since(said, now, from));
+    }
+
+    /// What an action tells; frames of one generation all tell the same.
+    fn fact_of(&mut self, action: &Action) -> Option<Fact> {
+        let stage_of = |run| self.stages.get(&run).copied();
+        let Action::Tell(ToCaller::Audio { generation, .. }) = action else {
+            return Fact::of_action(self.now, action, stage_of);
+        };
+        if let Some((of, fact)) = &self.frame
+            && of == generation
+        {
+            return Some(Fact { at: self.now, ..fact.clone() });
+        }
+        let fact = Fact::of_action(self.now, action, stage_of);
+        self.frame = fact.clone().map(|fact| (*generation, fact));
+        fact
     }
 
     /// A prompt's sound is here at once.
@@ -465,18 +472,4 @@ fn words_per_s(script: &Script) -> f64 {
     let given =
         table.get("words_per_s").and_then(|v| v.as_float().or(v.as_integer().map(|i| i as f64)));
     given.unwrap_or(WORDS_PER_S)
-}
-
-/// The scripted tools, offered to the model.
-fn specs(script: &Script, workers: &Workers) -> Vec<ToolSpec> {
-    let names: Vec<&String> = script.config.tools.keys().collect();
-    let tools = workers.tools().iter();
-    tools
-        .map(|(at, tool)| ToolSpec {
-            name: names[usize::from(*at)].clone(),
-            description: tool.description().to_owned(),
-            parameters: tool.parameters().clone(),
-            runs: ToolRuns::Here { tool: ToolId(*at), effect: tool.effect() },
-        })
-        .collect()
 }
