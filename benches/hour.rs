@@ -44,7 +44,8 @@ fn script() -> String {
     for turn in 0..HOUR.as_secs() / EVERY.as_secs() {
         let at = turn * EVERY.as_secs();
         // Writing into a string does not fail.
-        let _ = write!(text, "[[caller]]\nat = \"{at}s\"\nsays = \"Tell me more of that please\"\n");
+        let _ =
+            write!(text, "[[caller]]\nat = \"{at}s\"\nsays = \"Tell me more of that please\"\n");
         if turn % 3 == 2 {
             let at = at + 7;
             let _ = write!(text, "[[caller]]\nat = \"{at}s\"\nsays = \"Wait, what was that\"\n");
@@ -60,8 +61,7 @@ fn measure() -> Result<(), String> {
     let (mut took, mut facts, mut lines) = (Vec::new(), 0, 0);
     for _ in 0..RUNS {
         let start = Instant::now();
-        let outcome =
-            world::run(&script, fallback.clone()).map_err(|error| error.to_string())?;
+        let outcome = world::run(&script, fallback.clone()).map_err(|error| error.to_string())?;
         took.push(start.elapsed());
         if let Some(problem) = outcome.problems.first() {
             return Err(problem.clone());

@@ -126,7 +126,8 @@ impl Line {
             "audio": {"input": {"transcription": {"model": "default"}}},
         }}))
         .await?;
-        // The scripted answers go by the caller's turns: what is not to be interrupted is the third.
+        // The scripted answers go by the caller's turns: what is not to be interrupted is the
+        // third.
         for _ in 0..if kind.interrupts() { 1 } else { 3 } {
             let content = json!([{"type": "input_text", "text": "Tell me a story."}]);
             let item = json!({"type": "message", "role": "user", "content": content});
@@ -189,7 +190,9 @@ impl Line {
     fn is_over(&self) -> bool {
         let Some(loud_at) = self.call.loud_at else { return false };
         let done = |nth: usize| self.answers.get(nth).is_some_and(|a| a.done.is_some());
-        let awaited = if self.call.cleared.is_some() { done(1) } else { done(0) };
+        let cleared = self.call.cleared.is_some();
+        let awaited =
+            if cleared { done(self.answers.len().saturating_sub(1).max(1)) } else { done(0) };
         let all_done = self.answers.iter().all(|answer| answer.done.is_some());
         let still = self.now() - self.last_event.max(loud_at) > SILENCE_BEHIND;
         awaited && all_done && still
@@ -275,7 +278,9 @@ impl Line {
             })
         };
         self.call.whole = whole(self.answers.first(), WHOLE);
-        self.call.next_whole = whole(self.answers.get(1), NEXT);
+        // An utterance with a pause in it may be two turns: the answer is the one to the last.
+        let next = self.answers.iter().skip(1).next_back();
+        self.call.next_whole = whole(next, NEXT) || whole(next, WHOLE);
         self.call
     }
 }
@@ -287,7 +292,8 @@ fn text_of(value: &Value) -> String {
 impl Call {
     /// The call in a line.
     pub fn line(&self) -> String {
-        let ms = |span: Option<Duration>| span.map_or("-".to_owned(), |s| s.as_millis().to_string());
+        let ms =
+            |span: Option<Duration>| span.map_or("-".to_owned(), |s| s.as_millis().to_string());
         format!(
             "{:<10} paused {:>4} ms, resumed {:>4} ms, cleared {:>4} ms (first word {:>4} ms), frames \
              {}/{}, turns {}, {} \"{}\" -> \"{}\" {}",

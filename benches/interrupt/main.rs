@@ -48,7 +48,7 @@ struct Args {
     #[arg(long, default_value_t = 6)]
     others: usize,
     /// Calls at once
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 3)]
     calls: usize,
     /// What the agent speaks with: scripted or piper
     #[arg(long, default_value = "scripted")]
@@ -122,6 +122,10 @@ async fn measure(args: &Args) -> Result<bool, String> {
     drop(calls);
     report.others_cores = busy.others(server.pid());
     report.print();
+    if let Some(used) = process::usage(server.pid()) {
+        let mib = used.resident_bytes >> 20;
+        println!("the server used {:.0} s of CPU time and {mib} MiB", used.cpu.as_secs_f64());
+    }
     if args.json {
         println!("{}", report.json());
     }

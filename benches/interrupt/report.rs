@@ -125,7 +125,10 @@ impl Report {
 
     /// What must not be, whatever the machine does.
     fn problems(&self) -> Vec<String> {
-        self.calls.iter().filter_map(|call| wrong(call).map(|w| format!("{w}: {}", call.line()))).collect()
+        self.calls
+            .iter()
+            .filter_map(|call| wrong(call).map(|w| format!("{w}: {}", call.line())))
+            .collect()
     }
 
     /// Nothing went wrong that is not a matter of time.

@@ -27,7 +27,8 @@ pub struct Server {
 impl Server {
     /// Starts it and waits until it takes calls.
     pub fn start(voice: &str) -> Result<Server, String> {
-        let log = std::env::temp_dir().join(format!("floorkeeper-interrupt-{}", std::process::id()));
+        let log =
+            std::env::temp_dir().join(format!("floorkeeper-interrupt-{}", std::process::id()));
         let out = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         let sentences = LONG_WORDS / SENTENCE.split_whitespace().count();
         let long = [SENTENCE].repeat(sentences).join(" ");

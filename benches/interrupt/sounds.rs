@@ -43,7 +43,8 @@ const WORDS: [&str; 16] = [
     "How much does it cost?",
     "Let me talk to a person.",
 ];
-const BACK_CHANNELS: [&str; 3] = ["Mm-hmm.", "Uh-huh.", "Yeah."];
+/// As the voice says them: "mm-hmm" it would spell.
+const BACK_CHANNELS: [&str; 4] = ["Yeah.", "Umhum.", "Okay.", "Uh-huh."];
 
 /// What kind of sound it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -117,6 +118,7 @@ pub async fn all() -> Result<Vec<Sound>, String> {
     }
     let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
     for nth in 0..3 {
+        all.push(sound(Kind::BackChannel, format!("mm-hmm {nth}"), hum(nth), None));
         all.push(sound(Kind::Cough, format!("cough {nth}"), cough(&mut dice, nth), None));
         all.push(sound(Kind::Keyboard, format!("keys {nth}"), keyboard(&mut dice), None));
         all.push(sound(Kind::Music, format!("chords {nth}"), music(nth), None));
@@ -200,6 +202,33 @@ fn recordings() -> Vec<Sound> {
         short.then(whole)
     };
     lines.filter_map(read).collect()
+}
+
+/// "Mm-hmm" with closed lips: two hums of a low voice, the second higher, and breath between.
+fn hum(nth: usize) -> Vec<i16> {
+    let pitch = [110.0, 125.0, 190.0][nth % 3];
+    let (first, gap, second) = (0.19, 0.07, 0.28);
+    let length = (RATE_HZ as f32 * (first + gap + second)) as usize;
+    let mut phase = 0.0_f32;
+    (0..length)
+        .map(|at| {
+            let t = at as f32 / RATE_HZ as f32;
+            let (from, span, higher) = match t {
+                t if t < first => (0.0, first, 1.0),
+                _ => (first + gap, second, 1.2),
+            };
+            let part = ((t - from) / span).clamp(0.0, 1.0);
+            phase += TAU * pitch * (higher + 0.08 * part) / RATE_HZ as f32;
+            // Closed lips let little through above the first formant.
+            let overtone = |n: u16| {
+                let n = f32::from(n);
+                let hz = pitch * n;
+                (phase * n).sin() / (1.0 + (hz / 280.0).powi(2))
+            };
+            let voice: f32 = (1..12).map(overtone).sum();
+            (voice * (part * std::f32::consts::PI).sin().sqrt() * 6_000.0) as i16
+        })
+        .collect()
 }
 
 /// One to three bursts of noise with the spectrum of a throat: sudden, then fading.

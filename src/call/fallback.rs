@@ -38,9 +38,17 @@ impl Cause {
         Cause::Refused(refusal)
     }
 
-    /// What a rung is established for, once it is: its own stage had to be asked.
-    pub(super) fn refused_rung(stage: Stage) -> Cause {
-        Cause::Expired(stage)
+    /// A rung's own gate, or what stands behind it, did not establish it.
+    pub(super) fn is_of_rung(&self) -> bool {
+        let stage = match self {
+            Cause::Refused(refusal) => Some(refusal.stage),
+            Cause::Expired(stage) | Cause::Failed(stage, _) | Cause::StillQueued(stage) => {
+                Some(*stage)
+            }
+            Cause::NotReached(_) => Some(Stage::Handoff),
+            Cause::BudgetSpent | Cause::CallEnds(_) => None,
+        };
+        matches!(stage, Some(Stage::Callback | Stage::Handoff))
     }
 
     /// A wait that ran out.

@@ -329,17 +329,19 @@ impl Call {
             return;
         }
         let Some(arranging) = self.take_arranging(now) else { return };
-        let (rung, turn) = (arranging.rung, arranging.turn);
+        let (rung, turn, offered_for) = (arranging.rung, arranging.turn, arranging.cause.clone());
         match what {
             Arranged::Callback(receipt) => {
                 let leaving = Leaving { why: HangUp::Goodbye, by: now + GOODBYE_MAX };
                 let then = Afterwards::HangUp(leaving);
-                self.established(now, admit, turn, rung, Fact::Committed(&receipt), then);
+                let fact = Fact::Committed(&receipt);
+                self.established(now, admit, turn, &offered_for, rung, fact, then);
             }
             Arranged::Acknowledged(ack) => {
                 let (by, unit) = (now + CONNECT_MAX, Unit::Acknowledged(run));
                 let then = Afterwards::Arrange(Box::new(Arranging { by, unit, ..arranging }));
-                self.established(now, admit, turn, rung, Fact::Acknowledged(&ack), then);
+                let fact = Fact::Acknowledged(&ack);
+                self.established(now, admit, turn, &offered_for, rung, fact, then);
             }
             Arranged::Connected => self.end(now, admit, HangUp::HandedOver),
             Arranged::NotReached(how) => {
@@ -361,11 +363,13 @@ impl Call {
     }
 
     /// It is established: what promises it is said, with its proof at hand.
+    #[expect(clippy::too_many_arguments, reason = "they are what is established, for whom and why")]
     fn established(
         &mut self,
         now: Timestamp,
         admit: &mut dyn Admit,
         turn: Turn,
+        cause: &Cause,
         rung: Rung,
         fact: Fact<'_>,
         then: Afterwards,
@@ -373,10 +377,9 @@ impl Call {
         if matches!(then, Afterwards::HangUp(_)) {
             self.stop_listening(now, admit, Cancelled::HangUp);
         }
-        let cause = Cause::refused_rung(stage_of(rung));
         self.tell_rung(rung, "established");
-        match self.say_of(&cause, rung, fact) {
-            Some(said) => self.speak(now, &cause, said, None, Some(turn), then),
+        match self.say_of(cause, rung, fact) {
+            Some(said) => self.speak(now, cause, said, None, Some(turn), then),
             // A ladder that was built has words for what it establishes: held by its tests.
             None => self.end(now, admit, HangUp::Goodbye),
         }
@@ -396,7 +399,10 @@ impl Call {
         if !self.tried.contains(&rung) {
             self.tried.push(rung);
         }
+        // What became of the rung is told in any case: that is no further try of the caller's.
+        let tries = if cause.is_of_rung() { std::mem::take(&mut self.retries) } else { 0 };
         self.console(now, admit, cause, None, Some(turn), Afterwards::Listen);
+        self.retries = self.retries.max(tries);
     }
 
     /// It was not arranged now, for a reason that has words of its own.

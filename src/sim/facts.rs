@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::call::{Action, Event};
 use crate::id::{RunId, Stage};
@@ -16,7 +17,7 @@ pub struct Fact {
     /// What.
     pub name: Cow<'static, str>,
     /// Its details; the one that needs no name has the empty one.
-    pub details: Vec<(&'static str, String)>,
+    pub details: Arc<[(&'static str, String)]>,
 }
 
 impl fmt::Display for Fact {
@@ -40,7 +41,7 @@ impl Fact {
         name: impl Into<Cow<'static, str>>,
         details: Vec<(&'static str, String)>,
     ) -> Fact {
-        Fact { at, name: name.into(), details }
+        Fact { at, name: name.into(), details: details.into() }
     }
 
     /// The caller did something.

@@ -29,8 +29,8 @@ pub(super) struct FarEnd {
     /// When all that was sent has been played.
     plays_until: Timestamp,
     sounding: Option<ItemId>,
-    /// The next new item that sounds is a prompt, whose words come as fast as they like.
-    prompt_comes: bool,
+    /// The next new item that sounds is a prompt of these words, which come as fast as they like.
+    prompt_comes: Option<String>,
     /// Since when an answer is made and nobody speaks.
     quiet_since: Option<Timestamp>,
     told: bool,
@@ -49,16 +49,14 @@ struct Line {
 }
 
 impl FarEnd {
-    /// `wait` is what is said to a turn that waits: the only words that no client is told.
-    pub fn new(budget: Duration, words_per_s: f64, wait: String) -> FarEnd {
-        let waits = Line { said: wait, reported: true, ..Line::default() };
+    pub fn new(budget: Duration, words_per_s: f64) -> FarEnd {
         FarEnd {
             budget,
             words_per_s,
-            items: BTreeMap::from([(ItemId::new("please wait"), waits)]),
+            items: BTreeMap::new(),
             plays_until: Timestamp::ZERO,
             sounding: None,
-            prompt_comes: false,
+            prompt_comes: None,
             quiet_since: None,
             told: false,
         }
@@ -98,9 +96,10 @@ impl FarEnd {
         Some(format!("dead air since {} ms", since.as_millis()))
     }
 
-    /// A prompt's sound is fetched, or is not wanted any more.
-    pub fn prompt_comes(&mut self, comes: bool) {
-        self.prompt_comes = comes;
+    /// A prompt's sound is fetched, or is not wanted any more. Where it belongs to no answer, no
+    /// client is told its words.
+    pub fn prompt_comes(&mut self, words: Option<String>) {
+        self.prompt_comes = words;
     }
 
     /// The client says how much of an item it has heard, and that it plays no more of it: its word
@@ -129,8 +128,12 @@ impl FarEnd {
                 self.plays_until = self.plays_until.max(now) + pcm.duration();
                 if self.sounding.as_ref() != Some(item) {
                     self.sounding = Some(item.clone());
-                    let prompt = std::mem::take(&mut self.prompt_comes);
-                    self.items.entry(item.clone()).or_default().prompt = prompt;
+                    let words = self.prompt_comes.take();
+                    let line = self.items.entry(item.clone()).or_default();
+                    line.prompt = words.is_some();
+                    if let Some(words) = words.filter(|_| line.said.is_empty()) {
+                        line.said = words;
+                    }
                 }
             }
             ToCaller::ClearFarEnd { item, played } => {

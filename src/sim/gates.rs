@@ -24,6 +24,8 @@ pub(super) struct SimGates {
     pub promised: BTreeMap<CallbackId, Lease>,
     /// What was refused since it was last looked at.
     pub refused: Vec<RefusalReason>,
+    /// Births of the work offered to the model since it was last looked at, and whose it is.
+    pub births: Vec<(OwnerId, Timestamp)>,
     /// Somebody gave up waiting since it was last looked at.
     pub withdrawn: bool,
     /// Units that came back with proof since it was last looked at.
@@ -55,6 +57,7 @@ impl SimGates {
             settled_twice: 0,
             promised: BTreeMap::new(),
             refused: Vec::new(),
+            births: Vec::new(),
             withdrawn: false,
             returned: Vec::new(),
             owners: BTreeMap::new(),
@@ -113,6 +116,15 @@ impl SimGates {
     /// Whose work was offered under this name.
     pub fn owner_of(&self, offer: OfferId) -> Option<OwnerId> {
         self.owners.get(&offer).copied()
+    }
+
+    /// Somebody could speak for this owner: a unit of synthesis is held or waited for, or may be.
+    pub fn can_speak(&self, owner: OwnerId) -> bool {
+        self.gates.get(&Stage::Synthesis).is_some_and(|gate| {
+            let mut kept = gate.inventory().into_iter();
+            let held = |place| matches!(place, Place::Active | Place::Queued);
+            gate.limits().queue > 0 || kept.any(|k| k.owner == owner && held(k.place))
+        })
     }
 
     /// Something of this owner waits at a gate.
@@ -215,6 +227,9 @@ impl Admit for SimGates {
     fn ask(&mut self, now: Timestamp, stage: Stage, offer: Offer) -> Answer {
         (self.touched, self.idle) = (true, false);
         self.owners.insert(offer.id, offer.owner);
+        if stage == Stage::Model {
+            self.births.push((offer.owner, offer.born));
+        }
         let answer = match self.gates.get_mut(&stage) {
             Some(gate) => gate.offer(now, offer, &mut self.wakes),
             None => {

@@ -71,10 +71,11 @@ fn play(script: &str, fallback: Arc<config::Script>) -> Result<Outcome, String> 
 /// The fixture of a seed.
 pub fn write(seed: u64) -> String {
     let mut storm = Draw { rng: StdRng::seed_from_u64(seed) };
-    let mut text = format!("about = \"storm {seed}\"\nends_by = \"90s\"\n");
+    let mut text = format!("about = \"storm {seed}\"\nends_by = \"150s\"\n");
     storm.session(&mut text);
     storm.gates(&mut text);
     storm.providers(&mut text);
+    storm.rungs(&mut text);
     storm.callers(&mut text);
     text
 }
@@ -99,6 +100,9 @@ impl Draw {
 
     fn session(&mut self, text: &mut String) {
         let _ = writeln!(text, "[session]");
+        if self.chance(50) {
+            let _ = writeln!(text, "number = \"+15550100\"");
+        }
         if self.chance(15) {
             let _ = writeln!(text, "interrupt_response = false");
         }
@@ -117,7 +121,7 @@ impl Draw {
     }
 
     fn gates(&mut self, text: &mut String) {
-        for gate in ["recognition", "model", "synthesis", "tools"] {
+        for gate in ["recognition", "model", "synthesis", "tools", "callback", "handoff"] {
             if !self.chance(40) {
                 continue;
             }
@@ -139,7 +143,9 @@ impl Draw {
 
     /// Limits changed while the call goes on.
     fn changes(&mut self, text: &mut String) {
-        for gate in ["recognition", "model", "synthesis", "tool:book", "tool:look"] {
+        let all =
+            ["recognition", "model", "synthesis", "tool:book", "tool:look", "callback", "handoff"];
+        for gate in all {
             if !self.chance(15) {
                 continue;
             }
@@ -209,6 +215,61 @@ impl Draw {
         }
     }
 
+    /// Alternatives that are offered, and who stands behind them.
+    fn rungs(&mut self, text: &mut String) {
+        for (rung, offers) in [
+            ("callback", ["always", "always", "known_number", "never"]),
+            ("handoff", ["always", "always", "always", "never"]),
+        ] {
+            let offer = self.one_of(&offers);
+            let _ = writeln!(text, "[{rung}]\noffer = \"{offer}\"");
+        }
+        let commit = self.now_and_then(60, |draw| draw.up_to(0, 5_000).to_string());
+        let fail = self.now_and_then(30, |draw| {
+            format!("{:?}", draw.one_of(&["full", "duplicate", "sealed"]))
+        });
+        let lost = self.now_and_then(8, |_| "true".to_owned());
+        let late = self.now_and_then(20, |draw| draw.up_to(0, 9_000).to_string());
+        let _ = writeln!(
+            text,
+            "[callbacks]\ncommit_ms = {commit}\nfail = {fail}\nlost = {lost}\nlate_ms = {late}"
+        );
+        let takes = self.now_and_then(50, |draw| draw.up_to(0, 50_000).to_string());
+        let connects = self.now_and_then(50, |draw| draw.up_to(0, 33_000).to_string());
+        let outcome = self.now_and_then(60, |draw| {
+            let all = ["connected", "busy", "no_answer", "declined", "voicemail", "never"];
+            format!("{:?}", draw.one_of(&all))
+        });
+        let twice = self.now_and_then(20, |_| "true".to_owned());
+        let lost = self.now_and_then(8, |_| "true".to_owned());
+        let told = self.now_and_then(40, |draw| draw.up_to(0, 3_000).to_string());
+        let _ = writeln!(
+            text,
+            "[human]\nacknowledges_ms = {takes}\nconnects_ms = {connects}\noutcome = {outcome}\n\
+             acknowledges_twice = {twice}\nlost = {lost}\ntold_ms = {told}"
+        );
+    }
+
+    /// What a caller says to an offer: an answer, half of one, or something else.
+    fn answer(&mut self) -> String {
+        const ANSWERS: [&str; 9] = [
+            "yes please",
+            "yes",
+            "no thanks",
+            "never mind no",
+            "call me back",
+            "five five five oh one double zero",
+            "yes on plus one five five five five five five oh one double zero",
+            "yes but only tomorrow",
+            "what",
+        ];
+        match self.up_to(0, 9) {
+            0 => "presses = \"1\"".to_owned(),
+            1 => "presses = \"2\"".to_owned(),
+            _ => format!("says = {:?}", self.one_of(&ANSWERS)),
+        }
+    }
+
     fn reply(&mut self) -> String {
         let mut reply = String::new();
         for _ in 0..self.up_to(0, 4) {
@@ -232,6 +293,7 @@ impl Draw {
             let at = self.up_to(0, at + 5_000);
             let _ = writeln!(text, "[[caller]]\nat = \"{at}ms\"\n{end}");
         }
+        self.answers(text);
         for _ in 0..self.up_to(0, 5) {
             // In the middle of something, where it happens at all.
             let fact = self.one_of(&FACTS);
@@ -244,6 +306,39 @@ impl Draw {
             let _ = writeln!(
                 text,
                 "[[caller]]\nafter = \"{fact} + {delay}ms\"\nnth = {nth}\nmaybe = true\n{what}"
+            );
+        }
+    }
+
+    /// What the caller says to what they are offered, and while it is being arranged.
+    fn answers(&mut self, text: &mut String) {
+        for prompt in ["offer_callback_busy", "offer_callback", "ask_number", "offer_handoff"] {
+            for nth in 1..=2 {
+                if !self.chance(70) {
+                    continue;
+                }
+                let (delay, answer) = (self.up_to(0, 6_000), self.answer());
+                let _ = writeln!(
+                    text,
+                    "[[caller]]\nafter = \"prompt({prompt}) + {delay}ms\"\nnth = {nth}\n\
+                     maybe = true\n{answer}"
+                );
+            }
+        }
+        for fact in ["callback.start", "handoff.start", "arranged(acknowledged)"] {
+            if !self.chance(40) {
+                continue;
+            }
+            let delay = self.up_to(0, 12_000);
+            let what = match self.up_to(0, 9) {
+                0..=1 => "hangs_up = true".to_owned(),
+                2 => "drains = true".to_owned(),
+                3..=5 => self.answer(),
+                _ => self.deed(),
+            };
+            let _ = writeln!(
+                text,
+                "[[caller]]\nafter = \"{fact} + {delay}ms\"\nmaybe = true\n{what}"
             );
         }
     }

@@ -13,8 +13,9 @@ use super::workers::Workers;
 use crate::admission::{Admit, OwnerId};
 use crate::call::{Action, Arranged, Call, Event, Profile};
 use crate::config::Script;
+use crate::fallback::PromptId;
 use crate::id::{CallbackId, Generation, ItemId, RunId, Stage};
-use crate::leg::{FromCaller, ToCaller};
+use crate::leg::{FromCaller, Modality, PlayoutState, ToCaller};
 use crate::time::Timestamp;
 use crate::turn::history::ITEMS_MAX;
 
@@ -47,10 +48,21 @@ pub(super) struct Watch {
     /// came last.
     ends: BTreeMap<ItemId, Timestamp>,
     settled: Option<Timestamp>,
-    /// When the turn committed last was born.
+    /// When the turn committed last was born, and when it was at the latest.
     born: Timestamp,
     /// Callbacks whose units go with their promise.
     to_keep: BTreeSet<CallbackId>,
+    born_by: Timestamp,
+    /// When the client last asked for an answer.
+    asked: Timestamp,
+    /// The turn has not been offered to the model yet.
+    unoffered: bool,
+    /// A detector listens to the sound.
+    listens: bool,
+    /// Our sending is paused.
+    paused: bool,
+    /// The answer in the making is to be spoken.
+    speaks: bool,
     late_outputs: u64,
     late_due: u64,
     actions: u32,
@@ -63,6 +75,7 @@ impl Watch {
         script: Arc<Script>,
         owner: OwnerId,
         far_end: FarEnd,
+        listens: bool,
     ) -> Watch {
         Watch {
             replies: Replies::new(profile.barge_in.clone()),
@@ -82,6 +95,12 @@ impl Watch {
             settled: None,
             born: Timestamp::ZERO,
             to_keep: BTreeSet::new(),
+            born_by: Timestamp::ZERO,
+            asked: Timestamp::ZERO,
+            unoffered: false,
+            listens,
+            paused: false,
+            speaks: false,
             late_outputs: 0,
             late_due: 0,
             actions: 0,
@@ -116,6 +135,9 @@ impl Watch {
             }
             Event::Wrote { run, .. } => self.expect_late(*run),
             Event::Sounded { run, samples, .. } if !samples.is_empty() => self.expect_late(*run),
+            Event::Caller(FromCaller::Respond { .. }) => self.asked = now,
+            // The next round is as old as what its tools said; a turn that was guessed had no other.
+            Event::ToolReturned { .. } => self.unoffered = false,
             Event::Speech { probability, .. } if *probability > 0.5 => self.last_speech = now,
             Event::Arranged { run, what: Arranged::Callback(receipt) }
                 if call.lease_of(*run).is_some() =>
@@ -138,6 +160,12 @@ impl Watch {
 
     /// All that followed from an event was carried out.
     pub fn done(&mut self, now: Timestamp, call: &Call) {
+        self.settled = None;
+        let (floor, ear) = call.state_names();
+        let sounds = matches!(floor, "speaking" | "playing_out" | "falling_back");
+        let stuck = self.paused && sounds && ear == "quiet";
+        self.found(now, stuck.then(|| "it stays paused, and nobody speaks".to_owned()));
+        self.paused &= !stuck;
         let counted = call.late_outputs() - self.late_outputs;
         let uncounted = counted < self.late_due;
         let suppressed = || "output of an old generation was suppressed and not counted".to_owned();
@@ -153,6 +181,11 @@ impl Watch {
     pub fn action(&mut self, now: Timestamp, action: &Action, call: &Call, gates: &mut SimGates) {
         self.actions += 1;
         self.truths.promised.action(action);
+        if let Action::Tell(ToCaller::Admission(note)) = action
+            && note.gate == Stage::Model.kind()
+        {
+            self.offered(now, gates);
+        }
         self.truths.refused(gates.refused.drain(..));
         if std::mem::take(&mut gates.withdrawn) {
             self.truths.withdrawn();
@@ -160,7 +193,7 @@ impl Watch {
         match action {
             Action::Fence { to, .. } => {
                 self.generation = *to;
-                self.far_end.prompt_comes(false);
+                self.far_end.prompt_comes(None);
             }
             Action::Tell(what) => self.told(now, what, call),
             Action::Think { run, request } => {
@@ -171,6 +204,9 @@ impl Watch {
                     true => drop(self.ahead.insert(*run, self.generation.next())),
                     false => drop(self.runs.insert(*run, self.generation)),
                 }
+                // No answer is made that nobody can speak.
+                let mute = !beside && self.speaks && !gates.can_speak(self.owner);
+                self.found(now, mute.then(|| format!("{run} writes what nobody can speak")));
                 let (history, beyond) = (request.history.len(), &request.history);
                 let wrong = self.far_end.beyond_heard(beyond);
                 self.found(now, wrong);
@@ -202,14 +238,41 @@ impl Watch {
         }
     }
 
+    /// A turn is as old as the end of its speech, wherever it is offered.
+    fn offered(&mut self, now: Timestamp, gates: &mut SimGates) {
+        for (owner, born) in gates.births.drain(..) {
+            if owner == self.owner && std::mem::take(&mut self.unoffered) && born > self.born_by {
+                let (by, born) = (self.born_by.as_millis(), born.as_millis());
+                let at = now.as_millis();
+                self.problems
+                    .push(format!("at {at} ms: a turn of {by} ms is offered as of {born} ms"));
+            }
+        }
+    }
+
     fn told(&mut self, now: Timestamp, what: &ToCaller, call: &Call) {
         let wrong = self.replies.told(what, call.settings());
         self.found(now, wrong);
         let wrong = self.far_end.told(now, what);
         self.found(now, wrong);
         let wrong = match what {
-            ToCaller::Audio { generation, .. } if *generation != self.generation => {
-                Some(format!("sound of fenced generation {generation}"))
+            ToCaller::Audio { generation, .. } => {
+                self.paused = false;
+                let fenced = *generation != self.generation;
+                fenced.then(|| format!("sound of fenced generation {generation}"))
+            }
+            ToCaller::Playout { state, .. } => {
+                self.paused = *state == PlayoutState::Paused;
+                None
+            }
+            ToCaller::SpeechStarted { .. } => {
+                // What was paused is cleared, or goes on, or had ended before.
+                self.paused = false;
+                None
+            }
+            ToCaller::ResponseStarted(head) if !head.out_of_band => {
+                self.speaks = head.modality == Modality::Audio;
+                None
             }
             ToCaller::SpeechStopped { item, .. } => {
                 self.ends.insert(item.clone(), self.last_speech);
@@ -221,6 +284,9 @@ impl Watch {
             }
             ToCaller::Turn { state: "committed", .. } => {
                 self.born = self.settled.take().unwrap_or(now);
+                self.born_by = self.born.max(self.asked);
+                // What a listening detector takes for the end of speech only the call knows.
+                self.unoffered = !self.listens;
                 self.truths.committed()
             }
             ToCaller::Fallback { rung, outcome, .. } => self.truths.promised.told(rung, outcome),
@@ -244,7 +310,10 @@ impl Watch {
             handoff_room: room(Stage::Handoff),
             time_over: now >= Timestamp::ZERO + self.profile.call_max,
         };
-        self.far_end.prompt_comes(true);
+        let prompts = &self.script.prompts;
+        let locale = prompts.locale_for(&self.profile.language);
+        let words = prompts.get(locale, &PromptId::new(prompt)).map(|prompt| prompt.text.clone());
+        self.far_end.prompt_comes(words.or_else(|| Some(String::new())));
         let lie = self.truths.said(&self.script, prompt, &seen);
         self.found(now, lie);
         // A prompt is said to somebody.

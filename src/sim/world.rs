@@ -17,12 +17,11 @@ use super::workers::{Came, Workers};
 use super::{caller, client, names};
 use crate::admission::{Lease, OwnerId, Wake};
 use crate::audio::duration_to_samples;
-use crate::call::{Action, Call, Cause, Choose, Event, Identity, Standing, trace};
+use crate::call::{Action, Call, Event, Identity, trace};
 use crate::config::{self, Abilities};
-use crate::dialogue::ToolChoice;
 use crate::evidence::Evidence;
-use crate::id::{CallId, ItemId, RunId, Stage, TenantId};
-use crate::leg::{Modality, Settings, ToCaller};
+use crate::id::{CallId, Generation, ItemId, RunId, Stage, TenantId};
+use crate::leg::ToCaller;
 use crate::provider::BuildError;
 use crate::time::{Timestamp, ms};
 use crate::turn::bargein::BargeIn;
@@ -30,7 +29,7 @@ use crate::turn::bargein::BargeIn;
 /// The caller's sound comes in such pieces.
 pub(super) const TICK: Duration = ms(20);
 /// The leg's rate.
-const RATE_HZ: u32 = 24_000;
+pub(super) const RATE_HZ: u32 = 24_000;
 /// How long a prompt sounds: forty characters at fifteen a second.
 pub(super) const PROMPT_LENGTH: Duration = ms(1_000 * 40 / 15);
 /// Owner of units that the script holds by hand.
@@ -127,6 +126,8 @@ pub(super) struct World {
     pub(super) prompts: VecDeque<Event>,
     /// The item that sounded last.
     pub(super) sounding: Option<ItemId>,
+    /// What the last frame told.
+    frame: Option<(Generation, Fact)>,
 }
 
 /// A deed that waits for something to happen, and how often it has.
@@ -153,7 +154,9 @@ impl World {
             partials: true,
             tool_names: config.tools.keys().cloned().collect(),
         };
-        let settings = settings(script, &workers, &abilities);
+        let mut settings = client::settings(script, client::specs(script, &workers));
+        settings.turn_detection = config.turn_detection(agent, &abilities);
+        client::apply(&mut settings, &script.session);
         let identity = Identity {
             call: CallId(1),
             tenant: TenantId(0),
@@ -163,12 +166,11 @@ impl World {
             greeting: agent.greeting(|_| None).filter(|_| script.session.greets == Some(true)),
         };
         let profile = Arc::new(config.profile(agent, &abilities, fallback.clone()));
-        let waits = Cause::StillQueued(Stage::Model);
-        let wait = fallback.choose(&waits, &profile.language, &Standing::default()).text;
         let words_per_s = heard::words_per_s(script);
-        let far_end = FarEnd::new(profile.budget, words_per_s, wait);
+        let far_end = FarEnd::new(profile.budget, words_per_s);
         let owners = identity.owners();
         let barge_in = profile.barge_in.clone();
+        let listens = ends.are_heard();
         let mut world = World {
             now: Timestamp::ZERO,
             end: Timestamp::ZERO + script.ends_by,
@@ -199,12 +201,13 @@ impl World {
             interrupted: None,
             audited: false,
             budget: profile.budget,
-            watch: Watch::new(profile, fallback, owners[0], far_end),
+            watch: Watch::new(profile, fallback, owners[0], far_end, listens),
             owners,
             words_per_s,
             barge_in,
             prompts: VecDeque::new(),
             sounding: None,
+            frame: None,
         };
         world.schedule(script);
         Ok(world)
@@ -368,8 +371,7 @@ impl World {
             }
             _ => {}
         }
-        let fact = Fact::of_action(self.now, &action, |run| self.stages.get(&run).copied());
-        if let Some(fact) = fact {
+        if let Some(fact) = self.fact_of(&action) {
             self.fact(fact);
         }
         self.watch(&action);
@@ -387,6 +389,22 @@ impl World {
         let (now, ends, said) = (self.now, &self.ends, &self.said);
         let utterance = |from| caller::since(said, now, ends.moment(from));
         self.workers.start(now, &action, unit, utterance);
+    }
+
+    /// What an action tells; frames of one generation all tell the same.
+    fn fact_of(&mut self, action: &Action) -> Option<Fact> {
+        let stage_of = |run| self.stages.get(&run).copied();
+        let Action::Tell(ToCaller::Audio { generation, .. }) = action else {
+            return Fact::of_action(self.now, action, stage_of);
+        };
+        if let Some((of, fact)) = &self.frame
+            && of == generation
+        {
+            return Some(Fact { at: self.now, ..fact.clone() });
+        }
+        let fact = Fact::of_action(self.now, action, stage_of);
+        self.frame = fact.clone().map(|fact| (*generation, fact));
+        fact
     }
 
     /// A prompt's sound is here at once.
@@ -440,25 +458,4 @@ fn started(action: &Action) -> Option<RunId> {
         | Action::Cancel { .. }
         | Action::ForgetSound => None,
     }
-}
-
-/// The session's settings at its start.
-fn settings(script: &Script, workers: &Workers, abilities: &Abilities) -> Settings {
-    let agent = script.config.default_agent();
-    let mut settings = Settings {
-        instructions: agent.instructions.fill(|_| None),
-        tools: client::specs(script, workers),
-        tool_choice: ToolChoice::Auto,
-        max_tokens: None,
-        modality: Modality::Audio,
-        voice: None,
-        speed: 1.0,
-        out_rate_hz: RATE_HZ,
-        turn_detection: script.config.turn_detection(agent, abilities),
-        transcribe: true,
-        transcription_only: false,
-        extra_events: true,
-    };
-    client::apply(&mut settings, &script.session);
-    settings
 }

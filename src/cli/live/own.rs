@@ -140,7 +140,8 @@ impl Own {
                 let given = [("slots", slots.map(value)), ("queue", queue.map(value))];
                 let given = given.into_iter().filter_map(|(key, to)| Some((key.to_owned(), to?)));
                 let change = Change::parse(&serde_json::Value::Object(given.collect()));
-                let changed = change.and_then(|change| service.changes.apply(&service, stage, change));
+                let changed =
+                    change.and_then(|change| service.changes.apply(&service, stage, change));
                 return changed.map_err(|wrong| format!("gate[{}]: {wrong}", at + 1));
             }
         };
