@@ -317,8 +317,11 @@ impl Call {
             // The caller was told that nothing is known, or has left. What is on record stays: it
             // is what they wanted, and the next prompt knows of it.
             if let Arranged::Callback(receipt) = what {
-                self.offered = self.offered.take_if(|offered| offered.rung != Rung::Callback);
+                self.offered.take_if(|offered| offered.rung == Rung::Callback);
                 self.on_record = Some(receipt);
+                if self.has_ended().is_none() {
+                    self.tell_rung(Rung::Callback, "late");
+                }
             }
             return self.late(run, "rung");
         }
@@ -334,14 +337,14 @@ impl Call {
             Arranged::Callback(receipt) => {
                 let leaving = Leaving { why: HangUp::Goodbye, by: now + GOODBYE_MAX };
                 let then = Afterwards::HangUp(leaving);
-                let fact = Fact::Committed(&receipt);
-                self.established(now, admit, turn, &offered_for, rung, fact, then);
+                let said = self.say_of(&offered_for, rung, Fact::Committed(&receipt));
+                self.established(now, admit, turn, &offered_for, said, then);
             }
             Arranged::Acknowledged(ack) => {
                 let (by, unit) = (now + CONNECT_MAX, Unit::Acknowledged(run));
                 let then = Afterwards::Arrange(Box::new(Arranging { by, unit, ..arranging }));
-                let fact = Fact::Acknowledged(&ack);
-                self.established(now, admit, turn, &offered_for, rung, fact, then);
+                let said = self.say_of(&offered_for, rung, Fact::Acknowledged(&ack));
+                self.established(now, admit, turn, &offered_for, said, then);
             }
             Arranged::Connected => self.end(now, admit, HangUp::HandedOver),
             Arranged::NotReached(how) => {
@@ -363,23 +366,23 @@ impl Call {
     }
 
     /// It is established: what promises it is said, with its proof at hand.
-    #[expect(clippy::too_many_arguments, reason = "they are what is established, for whom and why")]
     fn established(
         &mut self,
         now: Timestamp,
         admit: &mut dyn Admit,
         turn: Turn,
         cause: &Cause,
-        rung: Rung,
-        fact: Fact<'_>,
+        said: Option<Said>,
         then: Afterwards,
     ) {
         if matches!(then, Afterwards::HangUp(_)) {
             self.stop_listening(now, admit, Cancelled::HangUp);
         }
-        self.tell_rung(rung, "established");
-        match self.say_of(cause, rung, fact) {
-            Some(said) => self.speak(now, cause, said, None, Some(turn), then),
+        match said {
+            Some(said) => {
+                self.tell_rung(said.rung, "established");
+                self.speak(now, cause, said, None, Some(turn), then);
+            }
             // A ladder that was built has words for what it establishes: held by its tests.
             None => self.end(now, admit, HangUp::Goodbye),
         }

@@ -26,6 +26,8 @@ pub mod script;
 mod shrink;
 pub mod sound;
 pub mod storm;
+#[cfg(test)]
+mod table;
 pub mod tracks;
 mod truths;
 mod watch;

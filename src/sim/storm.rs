@@ -70,7 +70,7 @@ fn play(script: &str, fallback: Arc<config::Script>) -> Result<Outcome, String> 
 
 /// The fixture of a seed.
 pub fn write(seed: u64) -> String {
-    let mut storm = Draw { rng: StdRng::seed_from_u64(seed) };
+    let mut storm = Draw { rng: StdRng::seed_from_u64(seed), refusing: seed % 5 < 2 };
     let mut text = format!("about = \"storm {seed}\"\nends_by = \"150s\"\n");
     storm.session(&mut text);
     storm.gates(&mut text);
@@ -82,6 +82,8 @@ pub fn write(seed: u64) -> String {
 
 struct Draw {
     rng: StdRng,
+    /// The model has no room for long, and the caller wants to know what else there is.
+    refusing: bool,
 }
 
 impl Draw {
@@ -122,7 +124,15 @@ impl Draw {
 
     fn gates(&mut self, text: &mut String) {
         for gate in ["recognition", "model", "synthesis", "tools", "callback", "handoff"] {
-            if !self.chance(40) {
+            if gate == "model" && self.refusing {
+                let _ = writeln!(text, "[limits.model]\nslots = 1");
+                let until = self.up_to(5_000, 120_000);
+                let hold = format!("hold = 1\nuntil = \"{until}ms\"");
+                let _ = writeln!(text, "[[gate]]\ngate = \"model\"\n{hold}");
+                continue;
+            }
+            let hears = gate == "recognition" && self.refusing;
+            if !self.chance(if hears { 10 } else { 40 }) {
                 continue;
             }
             let (slots, queue) = (self.up_to(0, 2), self.up_to(0, 2));
@@ -146,7 +156,8 @@ impl Draw {
         let all =
             ["recognition", "model", "synthesis", "tool:book", "tool:look", "callback", "handoff"];
         for gate in all {
-            if !self.chance(15) {
+            let spared = self.refusing && matches!(gate, "model" | "recognition");
+            if !self.chance(15) || spared {
                 continue;
             }
             let (slots, queue, from) = (self.up_to(0, 2), self.up_to(0, 2), self.up_to(0, 15_000));
@@ -205,7 +216,9 @@ impl Draw {
         self.faults(text);
         let (partial, last) = (self.up_to(10, 200), self.up_to(20, 1_500));
         let _ = writeln!(text, "[asr]\npartial_ms = {partial}\nfinal_ms = {last}");
-        self.faults(text);
+        if !self.refusing || self.chance(20) {
+            self.faults(text);
+        }
         for name in ["book", "look"] {
             let effect = self.one_of(&["read", "cancellable", "must_finish"]);
             let takes = self.up_to(20, 7_000);
@@ -221,15 +234,16 @@ impl Draw {
             ("callback", ["always", "always", "known_number", "never"]),
             ("handoff", ["always", "always", "always", "never"]),
         ] {
-            let offer = self.one_of(&offers);
+            let drawn = self.one_of(&offers);
+            let offer = if self.refusing && self.chance(80) { "always" } else { drawn };
             let _ = writeln!(text, "[{rung}]\noffer = \"{offer}\"");
         }
-        let commit = self.now_and_then(60, |draw| draw.up_to(0, 5_000).to_string());
+        let commit = self.now_and_then(40, |draw| draw.up_to(0, 5_000).to_string());
         let fail = self.now_and_then(30, |draw| {
             format!("{:?}", draw.one_of(&["full", "duplicate", "sealed"]))
         });
         let lost = self.now_and_then(8, |_| "true".to_owned());
-        let late = self.now_and_then(20, |draw| draw.up_to(0, 9_000).to_string());
+        let late = self.now_and_then(15, |draw| draw.up_to(0, 9_000).to_string());
         let _ = writeln!(
             text,
             "[callbacks]\ncommit_ms = {commit}\nfail = {fail}\nlost = {lost}\nlate_ms = {late}"
@@ -263,7 +277,8 @@ impl Draw {
             "yes but only tomorrow",
             "what",
         ];
-        match self.up_to(0, 9) {
+        match self.up_to(0, 14) {
+            10..=14 => "says = \"yes please\"".to_owned(),
             0 => "presses = \"1\"".to_owned(),
             1 => "presses = \"2\"".to_owned(),
             _ => format!("says = {:?}", self.one_of(&ANSWERS)),
@@ -283,18 +298,23 @@ impl Draw {
 
     fn callers(&mut self, text: &mut String) {
         let mut at = 0;
-        for _ in 0..self.up_to(1, 14) {
+        let (least, most, ends, more) = if self.refusing { (0, 2, 8, 1) } else { (1, 14, 50, 5) };
+        if self.refusing {
+            self.asks_again(text);
+            at = self.up_to(2_000, 40_000);
+        }
+        for _ in 0..self.up_to(least, most) {
             at += self.up_to(20, 5_000);
             // The caller may have hung up by then.
             let _ = writeln!(text, "[[caller]]\nat = \"{at}ms\"\nmaybe = true\n{}", self.deed());
         }
-        if self.chance(50) {
+        if self.chance(ends) {
             let end = self.one_of(&["hangs_up = true", "drains = true"]);
             let at = self.up_to(0, at + 5_000);
             let _ = writeln!(text, "[[caller]]\nat = \"{at}ms\"\n{end}");
         }
         self.answers(text);
-        for _ in 0..self.up_to(0, 5) {
+        for _ in 0..self.up_to(0, more) {
             // In the middle of something, where it happens at all.
             let fact = self.one_of(&FACTS);
             let (delay, nth) = (self.up_to(0, 2_500), self.up_to(1, 4));
@@ -312,12 +332,19 @@ impl Draw {
 
     /// What the caller says to what they are offered, and while it is being arranged.
     fn answers(&mut self, text: &mut String) {
-        for prompt in ["offer_callback_busy", "offer_callback", "ask_number", "offer_handoff"] {
+        let asked = [
+            "offer_callback_busy",
+            "offer_callback",
+            "offer_callback_failed",
+            "ask_number",
+            "offer_handoff",
+        ];
+        for prompt in asked {
             for nth in 1..=2 {
-                if !self.chance(70) {
+                if !self.chance(75) {
                     continue;
                 }
-                let (delay, answer) = (self.up_to(0, 6_000), self.answer());
+                let (delay, answer) = (self.up_to(1_000, 6_000), self.answer());
                 let _ = writeln!(
                     text,
                     "[[caller]]\nafter = \"prompt({prompt}) + {delay}ms\"\nnth = {nth}\n\
@@ -340,6 +367,24 @@ impl Draw {
                 text,
                 "[[caller]]\nafter = \"{fact} + {delay}ms\"\nmaybe = true\n{what}"
             );
+        }
+    }
+
+    /// A caller who does not let go.
+    fn asks_again(&mut self, text: &mut String) {
+        let says = "says = \"I want a table for two\"";
+        let _ = writeln!(text, "[[caller]]\nat = \"500ms\"\nmaybe = true\n{says}");
+        let told = ["callback_unknown", "callback_refused", "callback_exists", "handoff_busy"];
+        let other = (self.one_of(&told), 1);
+        for (prompt, nth) in [("retry_busy", 1), ("retry_busy", 2), ("retry_busy", 3), other] {
+            if self.chance(80) {
+                let delay = self.up_to(2_000, 9_000);
+                let _ = writeln!(
+                    text,
+                    "[[caller]]\nafter = \"prompt({prompt}) + {delay}ms\"\nnth = {nth}\n\
+                     maybe = true\n{says}"
+                );
+            }
         }
     }
 
