@@ -52,7 +52,7 @@ impl Call {
 
     /// One answer to these words: at once, or behind an answer that nobody may interrupt.
     pub(super) fn answer_words(&mut self, now: Timestamp, admit: &mut dyn Admit, born: Timestamp) {
-        if self.floor.is_audible() || self.must_be_heard() {
+        if self.floor.is_audible() || self.must_be_heard() || self.is_arranging() {
             self.unanswered = true;
             return self.send_frames(now, admit);
         }
@@ -101,6 +101,7 @@ impl Call {
             // The client's own request stands; what it asks about may not be in speech at all.
             Then::Respond(request, tag, asked) => self.on_respond(now, admit, asked, request, tag),
             Then::Answer if self.floor.is_audible() || self.must_be_heard() => {}
+            Then::Answer if self.is_arranging() => {}
             Then::Answer => {
                 let turn = self.commit_turn(now, admit);
                 let answer = self.new_answer(now, turn, born, ResponseRequest::default());

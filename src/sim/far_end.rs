@@ -96,6 +96,11 @@ impl FarEnd {
         Some(format!("dead air since {} ms", since.as_millis()))
     }
 
+    /// The caller does something that what is being made waits for.
+    pub fn caller_acts(&mut self) {
+        self.quiet_since = None;
+    }
+
     /// A prompt's sound is fetched, or is not wanted any more. Where it belongs to no answer, no
     /// client is told its words.
     pub fn prompt_comes(&mut self, words: Option<String>) {

@@ -73,6 +73,11 @@ impl Promised {
         self.taking.remove(&run);
     }
 
+    /// Somebody is being asked.
+    pub fn is_asking(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
     /// Nobody is promised anything.
     fn nothing(&self) -> bool {
         self.committed.is_empty() && self.taking.is_empty() && !self.connected

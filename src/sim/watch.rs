@@ -57,6 +57,8 @@ pub(super) struct Watch {
     asked: Timestamp,
     /// The turn has not been offered to the model yet.
     unoffered: bool,
+    /// Models that were started when nobody could speak what they write.
+    mute: Vec<RunId>,
     /// A detector listens to the sound.
     listens: bool,
     /// Our sending is paused.
@@ -99,6 +101,7 @@ impl Watch {
             asked: Timestamp::ZERO,
             unoffered: false,
             listens,
+            mute: Vec::new(),
             paused: false,
             speaks: false,
             late_outputs: 0,
@@ -135,6 +138,7 @@ impl Watch {
             }
             Event::Wrote { run, .. } => self.expect_late(*run),
             Event::Sounded { run, samples, .. } if !samples.is_empty() => self.expect_late(*run),
+            Event::Caller(FromCaller::Dtmf(_)) => self.far_end.caller_acts(),
             Event::Caller(FromCaller::Respond { .. }) => self.asked = now,
             // The next round is as old as what its tools said; a turn that was guessed had no other.
             Event::ToolReturned { .. } => self.unoffered = false,
@@ -163,6 +167,13 @@ impl Watch {
         self.settled = None;
         let (floor, ear) = call.state_names();
         let sounds = matches!(floor, "speaking" | "playing_out" | "falling_back");
+        let mute = std::mem::take(&mut self.mute).into_iter();
+        let stopped = &self.asked_to_stop;
+        let mute: Vec<RunId> = mute.filter(|run| !stopped.contains(run)).collect();
+        self.found(now, mute.iter().map(|run| format!("{run} writes what nobody can speak")));
+        let forgotten = self.truths.promised.is_asking()
+            && !matches!(floor, "arranging" | "falling_back");
+        self.found(now, forgotten.then(|| format!("a human is asked, and the call is {floor}")));
         let stuck = self.paused && sounds && ear == "quiet";
         self.found(now, stuck.then(|| "it stays paused, and nobody speaks".to_owned()));
         self.paused &= !stuck;
@@ -206,7 +217,8 @@ impl Watch {
                 }
                 // No answer is made that nobody can speak.
                 let mute = !beside && self.speaks && !gates.can_speak(self.owner);
-                self.found(now, mute.then(|| format!("{run} writes what nobody can speak")));
+                // One that is given up in the very same step writes nothing.
+                self.mute.extend(mute.then_some(*run));
                 let (history, beyond) = (request.history.len(), &request.history);
                 let wrong = self.far_end.beyond_heard(beyond);
                 self.found(now, wrong);
@@ -219,7 +231,11 @@ impl Watch {
                 let wrong = self.started.start(idempotency_key, self.generation);
                 self.found(now, wrong);
             }
-            Action::Prompt { prompt, .. } => self.prompt(now, prompt, call, gates),
+            Action::Prompt { prompt, .. } => {
+                // Whatever was paused gives way to it.
+                self.paused = false;
+                self.prompt(now, prompt, call, gates);
+            }
             Action::Recognise { run, .. } => drop(self.listening.insert(*run)),
             Action::Cancel { run } => {
                 self.truths.given_up();
