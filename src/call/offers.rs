@@ -1,5 +1,5 @@
-//! Alternatives offered to a caller, and what the caller answers to the offer: yes, no, a number, or
-//! something else altogether.
+//! Alternatives offered to a caller, and what the caller answers to the offer: yes, no, a number,
+//! or something else altogether.
 
 use super::Call;
 use super::fallback::{Cause, Fact, Said};

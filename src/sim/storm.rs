@@ -363,10 +363,8 @@ impl Draw {
                 3..=5 => self.answer(),
                 _ => self.deed(),
             };
-            let _ = writeln!(
-                text,
-                "[[caller]]\nafter = \"{fact} + {delay}ms\"\nmaybe = true\n{what}"
-            );
+            let _ =
+                writeln!(text, "[[caller]]\nafter = \"{fact} + {delay}ms\"\nmaybe = true\n{what}");
         }
     }
 

@@ -140,7 +140,8 @@ impl Watch {
             Event::Sounded { run, samples, .. } if !samples.is_empty() => self.expect_late(*run),
             Event::Caller(FromCaller::Dtmf(_)) => self.far_end.caller_acts(),
             Event::Caller(FromCaller::Respond { .. }) => self.asked = now,
-            // The next round is as old as what its tools said; a turn that was guessed had no other.
+            // The next round is as old as what its tools said; a turn that was guessed had no
+            // other.
             Event::ToolReturned { .. } => self.unoffered = false,
             Event::Speech { probability, .. } if *probability > 0.5 => self.last_speech = now,
             Event::Arranged { run, what: Arranged::Callback(receipt) }
@@ -171,8 +172,8 @@ impl Watch {
         let stopped = &self.asked_to_stop;
         let mute: Vec<RunId> = mute.filter(|run| !stopped.contains(run)).collect();
         self.found(now, mute.iter().map(|run| format!("{run} writes what nobody can speak")));
-        let forgotten = self.truths.promised.is_asking()
-            && !matches!(floor, "arranging" | "falling_back");
+        let forgotten =
+            self.truths.promised.is_asking() && !matches!(floor, "arranging" | "falling_back");
         self.found(now, forgotten.then(|| format!("a human is asked, and the call is {floor}")));
         let stuck = self.paused && sounds && ear == "quiet";
         self.found(now, stuck.then(|| "it stays paused, and nobody speaks".to_owned()));
