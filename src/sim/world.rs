@@ -157,14 +157,7 @@ impl World {
         let mut settings = client::settings(script, client::specs(script, &workers));
         settings.turn_detection = config.turn_detection(agent, &abilities);
         client::apply(&mut settings, &script.session);
-        let identity = Identity {
-            call: CallId(1),
-            tenant: TenantId(0),
-            class: config.classes.find(agent.class.as_deref()),
-            item_prefix: "item_".into(),
-            number: script.session.number.clone(),
-            greeting: agent.greeting(|_| None).filter(|_| script.session.greets == Some(true)),
-        };
+        let identity = identity(script);
         let profile = Arc::new(config.profile(agent, &abilities, fallback.clone()));
         let words_per_s = heard::words_per_s(script);
         let far_end = FarEnd::new(profile.budget, words_per_s);
@@ -457,5 +450,18 @@ fn started(action: &Action) -> Option<RunId> {
         | Action::Close { .. }
         | Action::Cancel { .. }
         | Action::ForgetSound => None,
+    }
+}
+
+/// Who calls.
+fn identity(script: &Script) -> Identity {
+    let agent = script.config.default_agent();
+    Identity {
+        call: CallId(1),
+        tenant: TenantId(0),
+        class: script.config.classes.find(agent.class.as_deref()),
+        item_prefix: "item_".into(),
+        number: script.session.number.clone(),
+        greeting: agent.greeting(|_| None).filter(|_| script.session.greets == Some(true)),
     }
 }

@@ -54,8 +54,8 @@ impl Swept {
     }
 }
 
-/// The conservation account of one process: `opening + accepted = open + ended`, as long as no
-/// other process works on the same store.
+/// The conservation account of one process: `opening + accepted = open + ended`, as long as no other
+/// process works on the same store.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Ledger {
     /// Open records that were there when this process opened the store.

@@ -50,9 +50,9 @@ impl Gain {
         self.now_db
     }
 
-    /// Follows the level of a window at `rate_hz`, unless it may be somebody else's sound
-    /// (`follows` is false while the agent is heard: its echo is not the caller); gives the window
-    /// as it is to be heard, and its level then.
+    /// Follows the level of a window at `rate_hz`, unless it may be somebody else's sound (`follows`
+    /// is false while the agent is heard: its echo is not the caller); gives the window as it is to
+    /// be heard, and its level then.
     pub fn level<'a>(
         &'a mut self,
         window: &'a [i16],
