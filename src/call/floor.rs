@@ -66,7 +66,7 @@ impl Call {
 
     /// One answer to these words: at once, or behind an answer that nobody may interrupt.
     pub(super) fn answer_words(&mut self, now: Timestamp, admit: &mut dyn Admit, born: Timestamp) {
-        if self.floor.is_audible() || self.must_be_heard() {
+        if self.floor.is_audible() || self.must_be_heard() || self.is_arranging() {
             self.unanswered = true;
             return self.send_frames(now, admit);
         }
@@ -118,6 +118,7 @@ impl Call {
             Then::Answer if self.floor.is_audible() || self.must_be_heard() => {
                 self.unheard = Some(cause);
             }
+            Then::Answer if self.is_arranging() => {}
             Then::Answer => {
                 let turn = self.commit_turn(now, admit);
                 let answer = self.new_answer(now, turn, born, ResponseRequest::default());
@@ -250,6 +251,9 @@ impl Call {
 
     pub(super) fn clear_far_end(&mut self, now: Timestamp, sounding: Option<(ItemId, Duration)>) {
         let Some((item, played)) = sounding else { return };
+        if crate::admission::mutant::is("flush_eats_control") {
+            self.actions.clear();
+        }
         self.plays_until = now;
         self.tell(ToCaller::ClearFarEnd { item: item.clone(), played });
         let cleared = item.clone();

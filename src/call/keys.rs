@@ -98,7 +98,9 @@ impl Call {
             TurnDetection::Server(turns) => turns.create_response,
         };
         if answers && !self.settings.transcription_only && !matches!(self.floor, Floor::Ringing) {
-            if !self.answers_offer(now, admit, keys.last, &said) {
+            let answered = self.unwanted(now, admit, keys.last, &said)
+                || self.answers_offer(now, admit, keys.last, &said);
+            if !answered {
                 self.answer_words(now, admit, keys.last);
             }
         } else {

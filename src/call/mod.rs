@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use crate::admission::{Admit, Cancelled, OwnerId, mutant};
 use crate::dialogue::{Item, ItemBody, ItemStatus};
+use crate::evidence::CallbackReceipt;
 use crate::fallback::Rung;
 use crate::id::{Generation, ItemId, ResponseId, RunId, ToolId, TurnId};
 use crate::leg::{FromCaller, HangUp, Settings, ToCaller, TurnDetection};
@@ -71,8 +72,12 @@ use state::{Ear, Floor, Orphan, Owed, Settling, Side, Stray};
 
 /// Deliberately broken variants of the call's mechanisms, each caught by a fixture
 /// (`cargo test --features mutants --test calls_mutants`).
-pub const MUTANTS: [&str; 14] = [
+pub const MUTANTS: [&str; 18] = [
+    "promise_before_commit",
+    "offer_without_room",
+    "arranged_unit_dropped",
     "fence_only_before_synthesis",
+    "flush_eats_control",
     "history_from_generated_text",
     "tool_started_after_fence",
     "resume_forgotten",
@@ -135,6 +140,8 @@ pub struct Call {
     offers_made: Vec<Rung>,
     /// What the caller was offered and has not answered to.
     offered: Option<Offered>,
+    /// A callback that is on record although the caller was told that nobody knows.
+    on_record: Option<CallbackReceipt>,
     /// When somebody was last heard: the idle time counts from here.
     last_activity: Timestamp,
     owed: BTreeMap<RunId, Owed>,
@@ -197,6 +204,7 @@ impl Call {
             tried: Vec::new(),
             offers_made: Vec::new(),
             offered: None,
+            on_record: None,
             last_activity: now,
             owed: BTreeMap::new(),
             sides: BTreeMap::new(),

@@ -207,6 +207,10 @@ impl call::Choose for Script {
     ) -> call::Said {
         let cause = meant(cause);
         let facts = Facts::of(&cause).retried(standing.retries);
+        let facts = match standing.on_record {
+            Some(receipt) => facts.committed(receipt).exists(),
+            None => facts,
+        };
         let climb = Climb {
             tried: standing.tried,
             callback_offered: standing.callback,
