@@ -149,7 +149,8 @@ fn plan(said: &[Sound], words: usize, others: usize) -> Vec<&Sound> {
 
 /// A walk over `all` that meets every one before any comes again, far ones behind each other.
 fn meets_all(nth: usize, all: usize) -> usize {
-    let coprime = |step: &usize| (2..=*step).all(|by| step % by != 0 || all % by != 0);
+    let coprime =
+        |step: &usize| (2..=*step).all(|by| !step.is_multiple_of(by) || !all.is_multiple_of(by));
     let step = (all * 5 / 13..).find(|step| *step > 0 && coprime(step)).unwrap_or(1);
     nth * step % all
 }

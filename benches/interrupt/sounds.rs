@@ -43,8 +43,8 @@ const WORDS: [&str; 16] = [
     "How much does it cost?",
     "Let me talk to a person.",
 ];
-/// As the voice says them: "mm-hmm" it would spell.
-const BACK_CHANNELS: [&str; 4] = ["Yeah.", "Umhum.", "Okay.", "Uh-huh."];
+/// What the voice can say of them: "mm-hmm" it would spell, that is made below.
+const BACK_CHANNELS: [&str; 3] = ["Yeah.", "Okay.", "Uh-huh."];
 
 /// What kind of sound it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
