@@ -96,9 +96,10 @@ impl Watch {
         }
     }
 
-    fn found(&mut self, now: Timestamp, problem: impl IntoIterator<Item = String>) {
-        let at = now.as_millis();
-        self.problems.extend(problem.into_iter().map(|problem| format!("at {at} ms: {problem}")));
+    fn found(&mut self, now: Timestamp, problem: Option<String>) {
+        if let Some(problem) = problem {
+            self.problems.push(format!("at {} ms: {problem}", now.as_millis()));
+        }
     }
 
     /// Before an event.
@@ -320,8 +321,9 @@ impl Watch {
             now,
             stuck.then(|| format!("at rest in {floor}/{ear}: a normal turn would not be answered")),
         );
-        let open = self.replies.open();
-        self.found(now, open);
+        for open in self.replies.open() {
+            self.found(now, Some(open));
+        }
     }
 
     /// Something has been audible since.
