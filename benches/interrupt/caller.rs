@@ -290,6 +290,11 @@ fn text_of(value: &Value) -> String {
 }
 
 impl Call {
+    /// What had to come whole has: the answer behind an interruption, or the one that had to go on.
+    pub fn came_whole(&self) -> bool {
+        if self.kind.interrupts() { self.next_whole } else { self.whole }
+    }
+
     /// The call in a line.
     pub fn line(&self) -> String {
         let ms =
@@ -305,7 +310,7 @@ impl Call {
             self.frames_paused,
             self.frames_after,
             self.committed,
-            if self.whole || self.next_whole { "whole" } else { "NOT WHOLE" },
+            if self.came_whole() { "whole" } else { "NOT WHOLE" },
             self.name,
             self.words,
             self.complaints.join("; ")

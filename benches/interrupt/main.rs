@@ -16,7 +16,7 @@ mod report;
 mod server;
 mod sounds;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -96,11 +96,7 @@ async fn measure(args: &Args) -> Result<bool, String> {
         }
     };
     if let Some(folder) = &args.write {
-        for (nth, sound) in said.iter().enumerate() {
-            sound.write(&folder.join(format!("{nth:02}.wav")))?;
-            println!("{nth:02} {:<12} {}", sound.kind.name(), sound.name);
-        }
-        return Ok(true);
+        return write_all(folder, &said);
     }
     let server = Server::start(&args.voice)?;
     if cfg!(debug_assertions) {
@@ -132,6 +128,19 @@ async fn measure(args: &Args) -> Result<bool, String> {
     Ok(report.is_sound())
 }
 
+/// Writes every sound, and tells when the detector alone has heard `duck_ms` of speech in it.
+fn write_all(folder: &Path, said: &[Sound]) -> Result<bool, String> {
+    let (usual, low) = (sounds::detected(said, 0.5)?, sounds::detected(said, 0.3)?);
+    println!("    kind          heard at 0.5, at 0.3");
+    let ms = |span: Option<Duration>| span.map_or("-".to_owned(), |s| s.as_millis().to_string());
+    for (nth, sound) in said.iter().enumerate() {
+        sound.write(&folder.join(format!("{nth:02}.wav")))?;
+        let (usual, low) = (ms(usual[nth]), ms(low[nth]));
+        println!("{nth:02}  {:<12} {usual:>5} ms {low:>5} ms  {}", sound.kind.name(), sound.name);
+    }
+    Ok(true)
+}
+
 /// Which sounds are made in which call: every kind in turn, so that they meet the same machine.
 fn plan(said: &[Sound], words: usize, others: usize) -> Vec<&Sound> {
     let of = |kind: Kind| said.iter().filter(move |sound| sound.kind == kind);
@@ -149,7 +158,8 @@ fn plan(said: &[Sound], words: usize, others: usize) -> Vec<&Sound> {
 
 /// A walk over `all` that meets every one before any comes again, far ones behind each other.
 fn meets_all(nth: usize, all: usize) -> usize {
-    let coprime = |step: &usize| (2..=*step).all(|by| step % by != 0 || all % by != 0);
+    let coprime =
+        |step: &usize| (2..=*step).all(|by| !step.is_multiple_of(by) || !all.is_multiple_of(by));
     let step = (all * 5 / 13..).find(|step| *step > 0 && coprime(step)).unwrap_or(1);
     nth * step % all
 }

@@ -80,7 +80,7 @@ impl Report {
         };
         let paused = times(calls.iter().filter_map(|call| call.paused));
         let cleared = times(calls.iter().filter_map(|call| call.cleared));
-        let whole = calls.iter().filter(|call| came_whole(call)).count();
+        let whole = calls.iter().filter(|call| call.came_whole()).count();
         println!(
             "{:<12} {:>4}  {:>21}  {:>21}  {:>6} {:>6}  {:>9}",
             kind.name(),
@@ -151,17 +151,12 @@ impl Report {
                     "pause_p99_ms": paused.p99, "cleared": cleared.count,
                     "clear_median_ms": cleared.median, "clear_p99_ms": cleared.p99,
                     "frames_after_clear": calls.iter().map(|c| c.frames_after).sum::<usize>(),
-                    "whole": calls.iter().filter(|call| came_whole(call)).count(),
+                    "whole": calls.iter().filter(|call| call.came_whole()).count(),
                 }),
             );
         }
         json!({"kinds": kinds, "others_cores": self.others_cores, "problems": self.problems()})
     }
-}
-
-/// What had to come whole has: the answer behind an interruption, or the one that had to go on.
-fn came_whole(call: &Call) -> bool {
-    if call.kind.interrupts() { call.next_whole } else { call.whole }
 }
 
 fn wrong(call: &Call) -> Option<&'static str> {

@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use floorkeeper::audio::{Pcm, level_dbfs};
+use floorkeeper::audio::{CALLER_RATE_HZ, Pcm, level_dbfs, samples_to_duration};
 use floorkeeper::cli::wav;
+use floorkeeper::provider::ear::DETECTORS;
 use floorkeeper::provider::tts::{Phrase, TTSS, Tts, TtsOptions, TtsSignal};
 use floorkeeper::provider::{Cancel, Surroundings, find, models};
 use tokio::sync::mpsc;
+
+use super::DUCK_MS;
 
 /// Rate of the wire.
 pub const RATE_HZ: u32 = 24_000;
@@ -43,8 +46,8 @@ const WORDS: [&str; 16] = [
     "How much does it cost?",
     "Let me talk to a person.",
 ];
-/// As the voice says them: "mm-hmm" it would spell.
-const BACK_CHANNELS: [&str; 4] = ["Yeah.", "Umhum.", "Okay.", "Uh-huh."];
+/// What the voice can say of them: "mm-hmm" it would spell, that is made below.
+const BACK_CHANNELS: [&str; 3] = ["Yeah.", "Okay.", "Uh-huh."];
 
 /// What kind of sound it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -98,10 +101,41 @@ impl Sound {
     }
 }
 
+/// How soon the detector alone would have heard enough of each sound, at this threshold: what no
+/// server can be faster than. Windows fall as they fall in a call that has been silent for a second.
+pub fn detected(sounds: &[Sound], threshold: f32) -> Result<Vec<Option<Duration>>, String> {
+    let entry = find(DETECTORS, "vad.detector", "silero").map_err(|error| error.to_string())?;
+    let around = Surroundings { models_dir: models_dir(), language: "en".into() };
+    let detector =
+        (entry.build)(&toml::Table::new(), &around).map_err(|error| error.to_string())?;
+    let heard = |sound: &Sound| {
+        let mut ear = detector.listen();
+        let pcm = Pcm { rate_hz: RATE_HZ, samples: sound.samples.clone() };
+        let spoken = wav::at_rate(&pcm, CALLER_RATE_HZ)?;
+        let silence = vec![0_i16; CALLER_RATE_HZ as usize];
+        let samples = [silence, spoken].concat();
+        let mut speech = Duration::ZERO;
+        for (nth, window) in samples.chunks_exact(ear.window()).enumerate() {
+            let span = samples_to_duration(window.len(), CALLER_RATE_HZ);
+            let loud = ear.hear(window) > threshold;
+            speech = if loud { speech + span } else { Duration::ZERO };
+            if speech >= Duration::from_millis(DUCK_MS.into()) {
+                let end = samples_to_duration((nth + 1) * window.len(), CALLER_RATE_HZ);
+                return Ok(Some(end.saturating_sub(Duration::from_secs(1))));
+            }
+        }
+        Ok(None)
+    };
+    sounds.iter().map(heard).collect()
+}
+
+fn models_dir() -> PathBuf {
+    std::env::var_os("FLOORKEEPER_MODELS_DIR").map_or_else(models::default_dir, PathBuf::from)
+}
+
 /// Every sound there is; the error says what is missing for that.
 pub async fn all() -> Result<Vec<Sound>, String> {
-    let dir =
-        std::env::var_os("FLOORKEEPER_MODELS_DIR").map_or_else(models::default_dir, PathBuf::from);
+    let dir = models_dir();
     let found = models::look(&dir);
     if !found.complete() {
         return Err(found.missing().join("; "));

@@ -123,7 +123,7 @@ mod tests {
         let script = "about = \"x\"\n[llm]\nfail = [\"none\", \"429\", \"500\"]\nreply = \"a\"\n\
                       [tts]\nrate_x = 2\n[[caller]]\nat = \"1s\"\n[[caller]]\nat = \"2s\"\n";
         let needs = |script: &str| {
-            (script.contains("500") && script.contains("\"2s\"")).then(|| script.len())
+            (script.contains("500") && script.contains("\"2s\"")).then_some(script.len())
         };
         let (shortest, _) = shortest(script, needs).expect("it fails");
         let left: Table = shortest.parse().expect("what is left is TOML");

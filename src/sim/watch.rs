@@ -111,9 +111,9 @@ impl Watch {
         }
     }
 
-    fn found(&mut self, now: Timestamp, problem: impl IntoIterator<Item = String>) {
+    fn found(&mut self, now: Timestamp, problems: impl IntoIterator<Item = String>) {
         let at = now.as_millis();
-        self.problems.extend(problem.into_iter().map(|problem| format!("at {at} ms: {problem}")));
+        self.problems.extend(problems.into_iter().map(|wrong| format!("at {at} ms: {wrong}")));
     }
 
     /// Before an event.
@@ -382,8 +382,9 @@ impl Watch {
             now,
             stuck.then(|| format!("at rest in {floor}/{ear}: a normal turn would not be answered")),
         );
-        let open = self.replies.open();
-        self.found(now, open);
+        for open in self.replies.open() {
+            self.found(now, Some(open));
+        }
     }
 
     /// Something has been audible since.

@@ -289,7 +289,9 @@ impl World {
             }
         }
         self.listen();
-        self.step(Event::Timeout);
+        if self.call.poll_timeout(self.now).is_some_and(|(due, _)| due <= self.now) {
+            self.step(Event::Timeout);
+        }
         if std::mem::take(&mut self.audited) {
             self.watch.quarantined(self.now, &self.gates, &self.workers);
         }
