@@ -1,0 +1,133 @@
+//! Handoffs over HTTP: a human takes a caller who waits, or does not.
+
+use floorkeeper::id::Stage;
+use serde_json::{Value, json};
+
+use crate::callbacks::Desk;
+use crate::client::Client;
+use crate::http::Answer;
+use crate::rig::LIMIT;
+
+/// A caller for whom there is no model, and who wants to speak to a human.
+async fn waiting_caller(settings: &[&str]) -> (Desk, Client, String) {
+    let usual = [
+        "limits.model.slots=0",
+        "callback.offer=never",
+        "handoff.offer=always",
+        "asr.text=[\"What is for dinner?\", \"Yes please\"]",
+    ];
+    let settings: Vec<&str> = usual.iter().chain(settings).copied().collect();
+    let desk = Desk::open(&settings).await;
+    let mut client = Client::connect(&desk.rig).await;
+    client.speak(600).await;
+    until_rung(&mut client, "offered").await;
+    client.answered().await;
+    let promises = desk.rig.service().promises().unwrap().clone();
+    let version = promises.version();
+    client.speak(600).await;
+    promises.wait_for_change(version, LIMIT).await;
+    let list = desk.get("/v1/handoffs?open=true").await;
+    let found = list["handoffs"].as_array().unwrap();
+    assert_eq!(found.len(), 1, "{list:#}");
+    assert_eq!((&found[0]["state"], &found[0]["by"]), (&json!("offered"), &json!("")));
+    let id = found[0]["id"].as_str().unwrap().to_owned();
+    (desk, client, id)
+}
+
+fn outcomes(client: &Client) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let told = client.of("floorkeeper.fallback");
+    told.map(|event| (text(&event["outcome"]), text(&event["prompt"]))).collect()
+}
+
+async fn until_rung(client: &mut Client, outcome: &str) -> String {
+    loop {
+        if let Some((_, prompt)) = outcomes(client).into_iter().find(|(told, _)| told == outcome) {
+            return prompt;
+        }
+        client.next().await;
+    }
+}
+
+async fn post(desk: &Desk, id: &str, what: &str, body: Value) -> Answer {
+    desk.ask("POST", &format!("/v1/handoffs/{id}/{what}"), &body).await
+}
+
+async fn state(desk: &Desk, id: &str) -> Value {
+    desk.get(&format!("/v1/handoffs/{id}")).await["state"].clone()
+}
+
+#[tokio::test]
+async fn an_acknowledged_handoff_is_said_and_counts_once() {
+    let (desk, mut client, id) = waiting_caller(&[]).await;
+    let early = post(&desk, &id, "connected", Value::Null).await;
+    assert_eq!((early.status, early.code().as_str()), (409, "wrong_state"));
+    let nobody = post(&desk, &id, "acknowledge", json!({"by": " "})).await;
+    assert_eq!((nobody.status, nobody.code().as_str()), (400, "bad_request"));
+    let taken = post(&desk, &id, "acknowledge", json!({"by": "Ada"})).await;
+    assert_eq!(taken.status, 200, "{taken:?}");
+    assert_eq!(taken.json()["state"], "acknowledged");
+    let prompt = until_rung(&mut client, "established").await;
+    assert!(prompt.contains("handoff"), "connecting is said now: {prompt}");
+    let second = post(&desk, &id, "acknowledge", json!({"by": "Bob"})).await;
+    assert_eq!((second.status, second.code().as_str()), (409, "wrong_state"));
+    assert_eq!(second.json()["state"], "acknowledged");
+    let shown = desk.get(&format!("/v1/handoffs/{id}")).await;
+    assert_eq!(shown["by"], "Ada", "who was first");
+    let connected = post(&desk, &id, "connected", Value::Null).await;
+    assert_eq!(connected.json()["state"], "connected");
+    client.close_code().await;
+    let counted = desk.rig.get("/metrics").await.text();
+    assert!(
+        counted.contains("floorkeeper_fallback_total{rung=\"handoff\",outcome=\"established\"} 1"),
+        "{counted}"
+    );
+}
+
+#[tokio::test]
+async fn a_caller_who_leaves_ends_the_handoff() {
+    let (desk, client, id) = waiting_caller(&[]).await;
+    let promises = desk.rig.service().promises().unwrap().clone();
+    client.hang_up().await;
+    loop {
+        let version = promises.version();
+        let now = state(&desk, &id).await;
+        if now == "caller_left" {
+            break;
+        }
+        assert_eq!(now, "offered");
+        promises.wait_for_change(version, LIMIT).await;
+    }
+    let late = post(&desk, &id, "acknowledge", json!({"by": "Ada"})).await;
+    assert_eq!((late.status, late.code().as_str()), (409, "wrong_state"));
+    assert_eq!(late.json()["state"], "caller_left");
+    assert_eq!(desk.get("/v1/handoffs?open=true").await["handoffs"], json!([]));
+    let all = desk.get("/v1/handoffs").await;
+    assert_eq!(all["handoffs"][0]["id"], json!(id), "it is on record");
+}
+
+#[tokio::test]
+async fn a_human_who_says_no_is_told_to_the_caller() {
+    let (desk, mut client, id) = waiting_caller(&[]).await;
+    let wrong = post(&desk, &id, "end", json!({"outcome": "timeout"})).await;
+    assert_eq!((wrong.status, wrong.code().as_str()), (400, "bad_request"));
+    let declined = post(&desk, &id, "end", json!({"outcome": "declined"})).await;
+    assert_eq!(declined.json()["state"], "declined", "{declined:?}");
+    until_rung(&mut client, "declined").await;
+    assert!(!outcomes(&client).iter().any(|(told, _)| told == "established"));
+    let again = post(&desk, &id, "end", json!({"outcome": "busy"})).await;
+    assert_eq!((again.status, again.code().as_str()), (409, "wrong_state"));
+    client.hang_up().await;
+    assert_eq!(desk.rig.counts(Stage::Handoff).active, 0);
+}
+
+#[tokio::test]
+async fn there_is_no_such_handoff() {
+    let desk = Desk::open(&[]).await;
+    for id in ["ho_1", "ho_00000000000000000000000000000001"] {
+        let answer = post(&desk, id, "acknowledge", json!({"by": "Ada"})).await;
+        assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{answer:?}");
+    }
+    let wrong = desk.ask("GET", "/v1/handoffs?open=maybe", &Value::Null).await;
+    assert_eq!((wrong.status, wrong.code().as_str()), (400, "invalid_parameter"));
+}
