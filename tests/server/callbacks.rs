@@ -32,7 +32,7 @@ impl Desk {
         desk
     }
 
-    async fn without_store(settings: &[&str]) -> Desk {
+    pub async fn without_store(settings: &[&str]) -> Desk {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("desk-{}-{number}", std::process::id());
@@ -54,7 +54,7 @@ impl Desk {
         self.ask_with(method, path, &[], body).await
     }
 
-    async fn ask_with(
+    pub async fn ask_with(
         &self,
         method: &str,
         path: &str,
@@ -82,14 +82,14 @@ impl Desk {
     }
 
     /// Asks for one that is taken.
-    async fn create(&self, destination: &str) -> Value {
+    pub async fn create(&self, destination: &str) -> Value {
         let answer = self.ask("POST", "/v1/callbacks", &wanted(destination)).await;
         assert_eq!(answer.status, 201, "{answer:?}");
         answer.json()
     }
 
     /// Claims exactly one.
-    async fn claim(&self) -> Value {
+    pub async fn claim(&self) -> Value {
         let body = json!({"worker": "tests", "lease_ms": 60_000});
         let answer = self.ask("POST", "/v1/callbacks/claim", &body).await;
         assert_eq!(answer.status, 200, "{answer:?}");

@@ -20,6 +20,7 @@ mod keys;
 mod leaks;
 mod limits_changed;
 mod openapi;
+mod openapi_promises;
 mod panics;
 mod promises;
 mod providers;
