@@ -94,6 +94,7 @@ fn another(config: &Config, key: &str) -> String {
         ("turn.end", "silence"),
         ("turn.barge_in.policy", "duration"),
         ("callback.offer", "never"),
+        ("store.provider", "postgres"),
         ("handoff.offer", "always"),
         ("callback.dialler", "stub"),
         ("callback.stub_outcome", "failed"),

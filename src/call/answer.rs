@@ -408,6 +408,7 @@ impl Call {
             floor => {
                 if let Some(answer) = floor.answer().filter(|answer| answer.voice.is_run(run)) {
                     answer.playout.phrase_done(phrase, words);
+                    self.pace = answer.playout.pace();
                 }
             }
         }

@@ -275,7 +275,8 @@ impl Call {
 
     pub(super) fn new_playout(&self, now: Timestamp) -> crate::turn::playout::Playout {
         let (rate_hz, lead) = (self.settings.out_rate_hz, self.profile.lead);
-        crate::turn::playout::Playout::new(now.max(self.plays_until), rate_hz, lead)
+        let begins = now.max(self.plays_until);
+        crate::turn::playout::Playout::new(begins, rate_hz, lead).at_pace(self.pace)
     }
 
     fn response_head(&self, answer: &Answer) -> crate::leg::ResponseHead {

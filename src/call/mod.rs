@@ -129,6 +129,8 @@ pub struct Call {
     taken_to: Duration,
     /// The birth of the newest utterance.
     last_birth: Timestamp,
+    /// Characters that the voice says in a second, as it did last.
+    pace: u64,
     /// The far end plays what was sent until then.
     plays_until: Timestamp,
     /// Words came while an answer sounded that nobody may interrupt: they are answered behind it.
@@ -194,6 +196,7 @@ impl Call {
             sound_at: Duration::ZERO,
             taken_to: Duration::ZERO,
             last_birth: Timestamp::ZERO,
+            pace: crate::turn::playout::CHARS_PER_S,
             plays_until: now,
             unanswered: false,
             guess: None,

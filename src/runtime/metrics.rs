@@ -92,6 +92,9 @@ impl Metrics {
         let guesses = Labelled::default();
         let help = "Models asked before the turn was certain, by what became of it";
         registry.register("speculative_runs", help, guesses.clone());
+        for outcome in ["adopted", "dropped"] {
+            let _ = guesses.get_or_create(&vec![("outcome", outcome.to_owned())]);
+        }
         let fallback = Labelled::default();
         registry.register("fallback", "Rungs of the fallback ladder tried", fallback.clone());
         let calls_ended = Labelled::default();

@@ -19,6 +19,7 @@ pub mod metrics;
 pub mod operated;
 pub mod promise_json;
 mod promise_metrics;
+mod promised;
 pub mod promises;
 pub mod prompts;
 pub mod queue_memory;

@@ -30,6 +30,8 @@ pub struct Playout {
     sending: bool,
     complete: bool,
     told: usize,
+    /// Speaking rate while no phrase has come completely.
+    assumed: u64,
 }
 
 /// A phrase and where its sound lies.
@@ -58,7 +60,13 @@ impl Playout {
             sending: true,
             complete: false,
             told: 0,
+            assumed: CHARS_PER_S,
         }
+    }
+
+    /// The voice is known from earlier answers: it says so many characters a second.
+    pub fn at_pace(self, chars_per_s: u64) -> Self {
+        Playout { assumed: chars_per_s, ..self }
     }
 
     /// A phrase whose sound will come.
@@ -230,21 +238,22 @@ impl Playout {
     /// Words and when each has been said, over all phrases, for the history.
     pub fn script(&self) -> Script {
         let mut script = Script::default();
-        let pace = self.chars_per_s();
+        let pace = self.pace();
         for phrase in &self.phrases {
             phrase.append_to(&mut script, self.rate_hz, pace);
         }
         script
     }
 
-    /// How fast this voice speaks, from the phrases that have come completely.
-    fn chars_per_s(&self) -> u64 {
+    /// How many characters this voice says in a second, from the phrases that have come
+    /// completely.
+    pub fn pace(&self) -> u64 {
         let whole = self.phrases.iter().filter(|phrase| phrase.whole && phrase.samples > 0);
         let (chars, samples) = whole
             .map(|phrase| (phrase.text.len() as u64, phrase.samples as u64))
             .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         match samples {
-            0 => CHARS_PER_S,
+            0 => self.assumed,
             samples => (chars * u64::from(self.rate_hz) / samples).clamp(4, 40),
         }
     }
@@ -259,7 +268,7 @@ impl Playout {
 
 /// Speaking rate assumed while no phrase has come completely: a slow one, because a word too few in
 /// the history is asked again, and a word too many was never heard.
-const CHARS_PER_S: u64 = 12;
+pub const CHARS_PER_S: u64 = 12;
 
 impl Sounding {
     fn append_to(&self, script: &mut Script, rate_hz: u32, chars_per_s: u64) {
@@ -340,6 +349,18 @@ mod tests {
 
     fn drain(playout: &mut Playout, now: Timestamp) -> usize {
         std::iter::from_fn(|| playout.poll(now)).map(|pcm| pcm.samples.len() / 8).sum()
+    }
+
+    #[test]
+    fn the_pace_of_earlier_answers_is_assumed_of_a_phrase_that_has_not_come_completely() {
+        let text = "one two three four five six seven eight nine ten";
+        let heard = |pace: u64| {
+            let mut playout = Playout::new(at(0), 8_000, ms(200)).at_pace(pace);
+            playout.announce(0, text);
+            assert!(playout.push(0, &[1; 16_000]));
+            playout.script().heard(ms(2_000)).split(' ').count()
+        };
+        assert_eq!((heard(CHARS_PER_S), heard(8)), (5, 3));
     }
 
     #[test]
