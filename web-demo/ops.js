@@ -41,8 +41,13 @@ async function ask(path, { body, signal } = {}) {
 class List {
   /** `path()` is asked again and again; `draw(list)` shows what came. */
   constructor(path, draw) {
-    Object.assign(this, { path, draw });
+    Object.assign(this, { path, draw, last: null });
     this.again();
+  }
+
+  /** Draws what came last once more. */
+  redraw() {
+    if (this.last) this.draw(this.last);
   }
 
   /** Asks anew from nothing, for example behind another filter or key. */
@@ -63,6 +68,7 @@ class List {
         since = list.version;
         skew = list.now_ms - Date.now();
         health(list);
+        this.last = list;
         this.draw(list);
         quiet("link");
       } catch (error) {
@@ -198,7 +204,7 @@ function fill(list, items, draw) {
   const label = document.activeElement?.dataset?.act;
   const before = new Map([...list.children].map((child) => [child.id, child]));
   const after = items.map((item) => {
-    const print = JSON.stringify(item);
+    const print = JSON.stringify([item, me()]);
     const known = before.get(item.id);
     if (known && known.dataset.print === print) return known;
     const fresh = draw(item);
@@ -259,17 +265,15 @@ function handoff(item) {
   return card(kind, [`For ${item.target}`], words(item.state), facts.filter((fact) => fact.length), buttons);
 }
 
+const me = () => $("who").value.trim();
+
 function who() {
-  const name = $("who").value.trim();
-  if (name) return name;
+  if (me()) return me();
   $("who").focus();
   throw new Error("say who you are first, above.");
 }
 
-let lastHandoffs = null;
-
 function drawHandoffs(list) {
-  lastHandoffs = list;
   const open = list.handoffs.filter((item) => item.open);
   const ended = $("handoffs-all").checked ? list.handoffs.filter((item) => !item.open).slice(0, ENDED_MAX) : [];
   $("count-handoffs").textContent = open.length;
@@ -286,10 +290,12 @@ function callback(item) {
   const { epoch } = item;
   const settle = (outcome) => () => ask(`${at}/settle`, { body: { epoch, outcome } });
   const buttons = [];
-  if (item.state === "claimed") {
+  // Two people who both dial are two calls: only who holds it is given the buttons.
+  const mine = item.worker === me();
+  if (item.state === "claimed" && mine) {
     buttons.push(act(item, "Dial now", () => ask(`${at}/start_dialling`, { body: { epoch } }), { main: true }));
     buttons.push(act(item, "Give it back", () => ask(`${at}/settle`, { body: { epoch, outcome: "not_dialled", retry_at_ms: Math.round(now()) } })));
-  } else if (item.state === "dialling") {
+  } else if (item.state === "dialling" && mine) {
     buttons.push(act(item, "Connected", settle("connected"), { main: true }));
     buttons.push(act(item, "No answer", settle("no_answer")), act(item, "Failed", settle("failed")));
   } else if (item.state === "unknown_dial" && item.shelf === "dead") {
@@ -323,7 +329,8 @@ function drawCallbacks(list) {
 
 $("key").value = sessionStorage.getItem(KEPT.key) || "";
 $("who").value = sessionStorage.getItem(KEPT.who) || "";
-$("who").addEventListener("input", () => sessionStorage.setItem(KEPT.who, $("who").value.trim()));
+$("who").addEventListener("input", () => sessionStorage.setItem(KEPT.who, me()));
+$("who").addEventListener("change", () => lists[1].redraw());
 for (const form of ["key-form", "who-form"]) $(form).addEventListener("submit", (event) => event.preventDefault());
 
 const lists = [
@@ -331,7 +338,7 @@ const lists = [
   new List(() => `/v1/callbacks?shelf=${$("shelf").value}&limit=${PAGE_MAX}`, drawCallbacks),
 ];
 $("shelf").addEventListener("change", () => lists[1].again());
-$("handoffs-all").addEventListener("change", () => lastHandoffs && drawHandoffs(lastHandoffs));
+$("handoffs-all").addEventListener("change", () => lists[0].redraw());
 $("key").addEventListener("change", () => {
   sessionStorage.setItem(KEPT.key, $("key").value.trim());
   for (const list of lists) list.again();

@@ -1,6 +1,6 @@
-//! Whoever wants to know is told of callbacks and handoffs: JSON by POST, signed, in order, at least
-//! once. Nobody waits for it: what does not fit the queue, or is not taken after some tries, is
-//! dropped and counted; the API has it all the same.
+//! Whoever wants to know is told of callbacks and handoffs: JSON by POST, signed, in order, at
+//! least once. Nobody waits for it: what does not fit the queue, or is not taken after some tries,
+//! is dropped and counted; the API has it all the same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

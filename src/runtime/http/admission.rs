@@ -12,8 +12,8 @@ use super::auth::Caller;
 use super::{Site, answer, shown};
 use crate::id::Stage;
 use crate::runtime::change::{Change, Wrong};
-use crate::runtime::{ledgers, promise_json};
 use crate::runtime::service::Service;
+use crate::runtime::{ledgers, promise_json};
 
 /// Every gate.
 pub async fn list(State(site): State<Site>, _: Caller) -> Response {
@@ -115,8 +115,8 @@ pub async fn ledger(State(site): State<Site>, _: Caller) -> Response {
         }
         None => Value::Null,
     };
-    let balances =
-        gates.iter().chain([&callbacks]).all(|account| account.is_null() || account["balances"] == true);
+    let fine = |account: &Value| account.is_null() || account["balances"] == true;
+    let balances = gates.iter().chain([&callbacks]).all(fine);
     Json(json!({
         "incarnation": service.incarnation,
         "balances": balances,
