@@ -273,11 +273,13 @@ impl Target {
     {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
         let answered = sender.send_request(self.request(event)?);
-        tokio::select! {
-            answer = answered => Some(answer.ok()?.status()),
-            // It ends by itself only when the other side has gone before it answered.
-            _ = connection => None,
-        }
+        tokio::pin!(answered);
+        let answer = tokio::select! {
+            answer = &mut answered => answer,
+            // The connection may end with the answer in hand: then it is there at once.
+            _ = connection => answered.await,
+        };
+        Some(answer.ok()?.status())
     }
 
     fn request(&self, event: &Event) -> Option<http::Request<Full<Bytes>>> {

@@ -30,3 +30,4 @@ mod rig;
 mod served;
 mod slow;
 mod watched;
+mod webhooks;
