@@ -12,9 +12,10 @@ const TITLE = "Floorkeeper: promises to keep";
 
 const $ = (id) => document.getElementById(id);
 const shown = new Set();
-const busy = new Set();
 const states = new Map();
 let skew = 0;
+/** The card whose button was pressed: it has the focus again when it is drawn anew. */
+let acting = "";
 
 class Refused extends Error {
   constructor(status, body) {
@@ -177,21 +178,20 @@ function mask(destination) {
   return destination.slice(0, -3).replace(/[A-Za-z0-9]/g, "•") + last;
 }
 
-function act(item, label, what, { main = false, confirm = "" } = {}) {
+function act(label, what, { main = false, confirm = "" } = {}) {
   const button = el("button", { className: `quiet-button${main ? " main" : ""}`, type: "button", textContent: label });
   button.dataset.act = label;
-  button.disabled = busy.has(item.id);
   button.addEventListener("click", async () => {
     if (confirm && !window.confirm(confirm)) return;
-    busy.add(item.id);
+    // Until it is answered; a card that is drawn anew meanwhile has buttons of its own.
     for (const other of button.parentElement.children) other.disabled = true;
+    acting = button.closest(".item").id;
     try {
       await what();
       quiet("act");
     } catch (error) {
       notify("act", `“${label}” was refused: ${error.message}`);
     } finally {
-      busy.delete(item.id);
       for (const other of button.parentElement?.children || []) other.disabled = false;
     }
   });
@@ -200,7 +200,7 @@ function act(item, label, what, { main = false, confirm = "" } = {}) {
 
 /** Draws the items that changed and keeps the others, with the focus where it was. */
 function fill(list, items, draw) {
-  const focused = document.activeElement?.closest?.(".item")?.id;
+  const focused = document.activeElement?.closest?.(".item")?.id || acting;
   const label = document.activeElement?.dataset?.act;
   const before = new Map([...list.children].map((child) => [child.id, child]));
   const after = items.map((item) => {
@@ -217,10 +217,11 @@ function fill(list, items, draw) {
   const same = after.length === list.children.length && after.every((child, at) => child === list.children[at]);
   if (same) return;
   list.replaceChildren(...after);
-  if (!focused) return;
+  if (!focused || !(before.has(focused))) return;
   const again = document.getElementById(focused);
   const button = again && ([...again.querySelectorAll("button")].find((b) => b.dataset.act === label) || again.querySelector(".actions button"));
   (button || list.closest("section").querySelector("h2")).focus();
+  acting = "";
 }
 
 function announce(item) {
@@ -246,12 +247,12 @@ function handoff(item) {
   const at = `/v1/handoffs/${item.id}`;
   const buttons = [];
   if (item.state === "offered") {
-    buttons.push(act(item, "Take the call", async () => ask(`${at}/acknowledge`, { body: { by: who() } }), { main: true }));
-    buttons.push(act(item, "Decline", () => ask(`${at}/end`, { body: { outcome: "declined" } })));
-  } else if (item.state === "acknowledged") {
-    buttons.push(act(item, "Connected", () => ask(`${at}/connected`, { body: {} }), { main: true }));
-    buttons.push(act(item, "No answer", () => ask(`${at}/end`, { body: { outcome: "no_answer" } })));
-    buttons.push(act(item, "Busy", () => ask(`${at}/end`, { body: { outcome: "busy" } })));
+    buttons.push(act("Take the call", async () => ask(`${at}/acknowledge`, { body: { by: who() } }), { main: true }));
+    buttons.push(act("Decline", () => ask(`${at}/end`, { body: { outcome: "declined" } })));
+  } else if (item.state === "acknowledged" && item.by === me()) {
+    buttons.push(act("Connected", () => ask(`${at}/connected`, { body: {} }), { main: true }));
+    buttons.push(act("No answer", () => ask(`${at}/end`, { body: { outcome: "no_answer" } })));
+    buttons.push(act("Busy", () => ask(`${at}/end`, { body: { outcome: "busy" } })));
   }
   const by = item.by ? [` · taken by ${item.by}`] : [];
   const facts = [
@@ -293,19 +294,19 @@ function callback(item) {
   // Two people who both dial are two calls: only who holds it is given the buttons.
   const mine = item.worker === me();
   if (item.state === "claimed" && mine) {
-    buttons.push(act(item, "Dial now", () => ask(`${at}/start_dialling`, { body: { epoch } }), { main: true }));
-    buttons.push(act(item, "Give it back", () => ask(`${at}/settle`, { body: { epoch, outcome: "not_dialled", retry_at_ms: Math.round(now()) } })));
+    buttons.push(act("Dial now", () => ask(`${at}/start_dialling`, { body: { epoch } }), { main: true }));
+    buttons.push(act("Give it back", () => ask(`${at}/settle`, { body: { epoch, outcome: "not_dialled", retry_at_ms: Math.round(now()) } })));
   } else if (item.state === "dialling" && mine) {
-    buttons.push(act(item, "Connected", settle("connected"), { main: true }));
-    buttons.push(act(item, "No answer", settle("no_answer")), act(item, "Failed", settle("failed")));
+    buttons.push(act("Connected", settle("connected"), { main: true }));
+    buttons.push(act("No answer", settle("no_answer")), act("Failed", settle("failed")));
   } else if (item.state === "unknown_dial" && item.shelf === "dead") {
     const resolve = (outcome) => () => ask(`${at}/resolve`, { body: { outcome } });
-    buttons.push(act(item, "It was reached", resolve("connected")), act(item, "It was not", resolve("no_answer")));
+    buttons.push(act("It was reached", resolve("connected")), act("It was not", resolve("no_answer")));
   }
-  if (item.shelf === "dead") buttons.push(act(item, "Try once more", () => ask(`${at}/replay`, { body: {} })));
+  if (item.shelf === "dead") buttons.push(act("Try once more", () => ask(`${at}/replay`, { body: {} })));
   if (["accepted", "due", "claimed"].includes(item.state)) {
     const confirm = "Cancel this callback? The caller was promised it.";
-    buttons.push(act(item, "Cancel", () => ask(`${at}/cancel`, { body: {} }), { confirm }));
+    buttons.push(act("Cancel", () => ask(`${at}/cancel`, { body: {} }), { confirm }));
   }
   const facts = [
     ["asked ", clock(item.born_ms), ` ago · attempt ${item.attempts} of ${item.attempts_max} · ${item.language || "?"}`],
@@ -330,7 +331,7 @@ function drawCallbacks(list) {
 $("key").value = sessionStorage.getItem(KEPT.key) || "";
 $("who").value = sessionStorage.getItem(KEPT.who) || "";
 $("who").addEventListener("input", () => sessionStorage.setItem(KEPT.who, me()));
-$("who").addEventListener("change", () => lists[1].redraw());
+$("who").addEventListener("change", () => lists.forEach((list) => list.redraw()));
 for (const form of ["key-form", "who-form"]) $(form).addEventListener("submit", (event) => event.preventDefault());
 
 const lists = [
