@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
+use super::clock::Clock;
 use super::dialler;
 use super::gates::Gates;
 use super::operated::Authorities;
@@ -69,8 +70,7 @@ impl std::fmt::Debug for Promises {
 
 /// Now, by the wall clock: a promise outlives the process.
 pub fn unix_ms() -> UnixMs {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_millis() as u64
+    Clock::wall_ms()
 }
 
 /// Opens the store that the configuration names and begins to keep what it holds. Without a store

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use floorkeeper::id::Stage;
-use floorkeeper::runtime::promises;
+use floorkeeper::runtime::promises::{self, unix_ms};
 use serde_json::{Value, json};
 
 use crate::http::{self, Answer};
@@ -188,10 +187,6 @@ async fn a_key_makes_a_request_once() {
     refused(&bad, 400, "invalid_idempotency_key");
 }
 
-fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
-}
-
 /// Issue 5, *bad input*: a JSON error with a stable code and the right status; nothing is kept.
 #[tokio::test]
 async fn what_is_wrong_is_said_and_not_kept() {
@@ -210,13 +205,13 @@ async fn what_is_wrong_is_said_and_not_kept() {
         (with("destination", json!(5)), 400, "invalid_body", ""),
         (without_consent, 400, "invalid_body", "consent"),
         (with("consent", silent), 400, "bad_request", "consent.said"),
-        (with("expires_ms", json!(now_ms() + 30 * day_ms)), 400, "bad_request", "expires_ms"),
+        (with("expires_ms", json!(unix_ms() + 30 * day_ms)), 400, "bad_request", "expires_ms"),
         (with("attempts_max", json!(0)), 409, "attempts_spent", ""),
         (with("attempts_max", json!(99)), 400, "bad_request", "attempts_max"),
         (with("why", json!("x".repeat(5_000))), 400, "bad_request", "why"),
         (with("destinations", json!("+15555550100")), 400, "invalid_body", "destinations"),
         (with("expires_ms", json!(5)), 409, "expired", ""),
-        (with("not_before_ms", json!(now_ms() + 2 * day_ms)), 409, "no_time_left", ""),
+        (with("not_before_ms", json!(unix_ms() + 2 * day_ms)), 409, "no_time_left", ""),
     ] {
         let answer = desk.ask("POST", "/v1/callbacks", &body).await;
         let told = refused(&answer, status, code);
@@ -305,7 +300,7 @@ async fn a_full_gate_refuses_and_comes_back() {
 #[tokio::test]
 async fn it_is_not_dialled_in_quiet_hours() {
     let desk = Desk::open(&[]).await;
-    let minute = now_ms() / 60_000 % 1_440;
+    let minute = unix_ms() / 60_000 % 1_440;
     let mut body = wanted("+15555550100");
     body["quiet"] = json!({
         "from_minute": (minute + 1_440 - 60) % 1_440,
@@ -319,7 +314,7 @@ async fn it_is_not_dialled_in_quiet_hours() {
     assert_eq!(told["reason"], "quiet_hours");
     let kept = &told["callback"];
     assert_eq!((&kept["state"], &kept["attempts"]), (&json!("accepted"), &json!(0)), "{kept:#}");
-    assert!(kept["due_ms"].as_u64().unwrap() > now_ms(), "it waits for the morning");
+    assert!(kept["due_ms"].as_u64().unwrap() > unix_ms(), "it waits for the morning");
 }
 
 /// C-044: a dead letter is replayed once, as a new offer.
