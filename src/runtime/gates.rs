@@ -463,8 +463,7 @@ impl Admit for OwnerGates {
         }
     }
 
-    fn keep(&mut self, now: Timestamp, lease: Lease, callback: CallbackId) {
-        self.gates.change(lease.stage, |cell, _| cell.gate.hand_on(now, &lease));
+    fn keep(&mut self, _: Timestamp, lease: Lease, callback: CallbackId) {
         self.gates.keep_promise(callback, lease);
     }
 

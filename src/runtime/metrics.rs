@@ -14,6 +14,8 @@ use prometheus_client::registry::Registry;
 use serde_json::{Map, Value};
 
 use super::gate_metrics;
+use super::operated::Seen;
+use super::promise_metrics;
 use super::service::Service;
 use crate::call::Measure;
 use crate::leg::{AdmissionNote, HangUp, ToCaller};
@@ -185,8 +187,8 @@ impl Metrics {
         Bypass::ALL.iter().map(|what| (what.label().to_owned(), count(*what).into())).collect()
     }
 
-    /// The whole page, with what the gates say.
-    pub fn page(&self, service: &Service) -> String {
+    /// The whole page, with what the gates say, and the promises as they were seen.
+    pub fn page(&self, service: &Service, seen: Option<&Seen>) -> String {
         let mut page = String::new();
         if let Ok(registry) = self.registry.lock() {
             // Writing to a string does not fail.
@@ -198,6 +200,7 @@ impl Metrics {
         let _ = writeln!(page, "floorkeeper_calls {}", service.registry.live_count());
         bypasses(&mut page, self);
         gate_metrics::write(&mut page, service);
+        promise_metrics::write(&mut page, service, seen);
         page.push_str("# EOF\n");
         page
     }

@@ -14,8 +14,11 @@ use crate::id::{CallbackId, Stage};
 const PROMISES: OwnerId = OwnerId(u64::MAX - 1);
 
 impl Gates {
-    /// A callback is on record: its unit is given back when its promise has ended.
+    /// A callback is on record: its unit is given back when its promise has ended, and is held when
+    /// whoever asked for it has gone.
     pub fn keep_promise(&self, callback: CallbackId, lease: Lease) {
+        let now = self.now();
+        self.change(lease.stage, |cell, _| cell.gate.hand_on(now, &lease));
         let before = self.promises().insert(callback, lease);
         // The same promise, made twice, holds one unit.
         before.map(|lease| self.settle(lease, Release::Completed(Evidence::Completed)));
