@@ -24,6 +24,7 @@ mod reader;
 mod sections;
 mod show;
 mod template;
+mod twilio;
 mod unknown;
 
 use crate::call::Offers;
@@ -45,6 +46,7 @@ pub use sections::{
 };
 pub use show::{Origins, Resolved};
 pub use template::{CALL_VARIABLES, Template};
+pub use twilio::Twilio;
 
 use raw::Node;
 use reader::{ENV_PREFIX, Reader};
@@ -93,6 +95,8 @@ pub struct Config {
     pub confirmed_tools: BTreeSet<String>,
     /// The Realtime event protocol.
     pub realtime: Realtime,
+    /// Calls that a telephone provider brings.
+    pub twilio: Twilio,
     /// Where the embedded models lie.
     pub models: Models,
     /// Where callbacks and handoffs are kept.
@@ -227,9 +231,11 @@ impl Config {
         let turn = Turn::read(reader);
         let classes = Classes::read(reader);
         let limits = Limits::read(reader, &tools, &classes);
+        let public_url = auth::public_url(reader);
         Config {
             listen: auth::listen(reader, &auth),
-            public_url: auth::public_url(reader),
+            twilio: Twilio::read(reader, public_url.as_ref()),
+            public_url,
             auth,
             warnings: limits.warnings(),
             inherited: Inherited::read(reader.env, &tools, &classes),

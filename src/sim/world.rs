@@ -488,6 +488,7 @@ fn settings(script: &Script, workers: &Workers, abilities: &Abilities) -> Settin
         voice: None,
         speed: 1.0,
         out_rate_hz: RATE_HZ,
+        stops_at_pause: false,
         turn_detection: script.config.turn_detection(agent, abilities),
         transcribe: true,
         transcription_only: false,

@@ -25,6 +25,9 @@ mod secrets;
 mod shown;
 mod slot;
 mod stall;
+mod twilio;
+mod twilio_auth;
+mod twilio_voice;
 mod upgrade;
 mod watch;
 
@@ -41,6 +44,8 @@ pub struct Site {
     large: Arc<tokio::sync::Semaphore>,
     /// Units held by hand, to be given back.
     pub holds: Arc<hold::Holds>,
+    /// Telephone calls that have their line and wait for their stream.
+    seats: Arc<twilio_voice::Seats>,
 }
 
 /// Most ephemeral keys alive at once.
@@ -50,7 +55,7 @@ impl Site {
     /// The site of a service.
     pub fn new(service: Arc<Service>) -> Site {
         let secrets = Arc::new(std::sync::Mutex::new(Secrets::new(SECRETS_MAX)));
-        Site { service, secrets, large: budget::room(), holds: Arc::default() }
+        Site { service, secrets, large: budget::room(), holds: Arc::default(), seats: Arc::default() }
     }
 }
 
@@ -71,6 +76,7 @@ fn routes(site: Site) -> Router {
         .route("/v1/admission/{gate}/reclaim", post(watch::reclaim))
         .route("/v1/admission/{gate}/shadow", put(watch::add_shadow).delete(watch::drop_shadows))
         .route("/v1/realtime", get(realtime::upgrade))
+        .merge(twilio::routes())
         .route("/v1/realtime/client_secrets", post(secrets::mint))
         .route("/openapi.json", get(openapi::show))
         .route("/prompts/{locale}/{file}", get(pages::prompt))
