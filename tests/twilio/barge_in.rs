@@ -56,12 +56,9 @@ async fn a_barge_in_clears_the_far_end_and_history_is_what_was_heard() {
     let rig = Rig::telling_stories(&[]).await;
     let mut caller = Double::call(&rig, json!({})).await;
     let heard_ms = interrupt(&mut caller).await;
-    caller
-        .until("the next answer begins", |double| double.played_ms() >= heard_ms + 400)
-        .await;
+    caller.until("the next answer begins", |double| double.played_ms() >= heard_ms + 400).await;
     assert_fenced(&caller);
-    // The frames between the clear's arrival and the first of the new answer: none.
-    assert!(heard_ms < 2_000 + 500, "cleared {heard_ms} ms into the story");
+    assert!(heard_ms < 2_000 + 1_000, "cleared {heard_ms} ms into the story");
     assert_heard(&rig, "What happened then?", heard_ms);
     caller.stop().await;
     rig.quiet().await;
@@ -75,13 +72,10 @@ async fn a_far_end_that_lags_does_not_make_words_heard() {
     let mut caller = Double::call(&rig, json!({})).await;
     caller.way = Duration::from_millis(300);
     let heard_ms = interrupt(&mut caller).await;
-    caller
-        .until("the next answer begins", |double| double.played_ms() >= heard_ms + 700)
-        .await;
+    caller.until("the next answer begins", |double| double.played_ms() >= heard_ms + 700).await;
     let request = rig.model.asked("What happened then?").expect("a second turn");
     let count = last_words(&request).split(' ').count();
-    // What was heard until the clear has gone its way as well.
-    assert!(count * 100 <= heard_ms + 300 + 100, "{count} words of {heard_ms} ms");
+    assert!(count * 100 <= heard_ms + 100, "{count} words of {heard_ms} ms");
     caller.stop().await;
     rig.quiet().await;
 }
@@ -114,6 +108,8 @@ async fn a_rejected_barge_in_goes_on_from_what_was_heard() {
     // What was sent again is what had not been heard: at most the lead and the double's ticks.
     let again = before + behind - 1_600;
     assert!((20..=260).contains(&again), "{again} ms were sent again");
+    let heard_ms = caller.played_ms() + caller.unheard() / 8;
+    assert!(heard_ms <= 1_600 + 100, "{heard_ms} ms of 1600 were heard");
     caller.stop().await;
     rig.quiet().await;
 }
@@ -129,9 +125,7 @@ async fn a_key_takes_the_floor_and_is_a_turn() {
     caller.until("the far end is cleared", |double| double.last_clear().is_some()).await;
     let heard_ms = caller.played_ms();
     caller.press('#').await;
-    caller
-        .until("the next answer begins", |double| double.played_ms() >= heard_ms + 400)
-        .await;
+    caller.until("the next answer begins", |double| double.played_ms() >= heard_ms + 400).await;
     assert_fenced(&caller);
     assert_heard(&rig, "Keys pressed: 4#", heard_ms);
     caller.stop().await;

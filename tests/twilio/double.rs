@@ -246,13 +246,6 @@ impl Double {
         self.came.iter().rposition(|came| *came == Came::Clear)
     }
 
-    pub fn marks(&self) -> impl Iterator<Item = &str> {
-        self.came.iter().filter_map(|came| match came {
-            Came::Mark(name) => Some(name.as_str()),
-            _ => None,
-        })
-    }
-
     fn last(&self) -> &[Came] {
         &self.came[self.came.len().saturating_sub(12)..]
     }

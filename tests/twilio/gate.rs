@@ -89,8 +89,7 @@ async fn the_webhook_takes_the_line_for_its_stream() {
     caller.until("the shop's greeting is heard", |double| double.played_ms() >= 400).await;
     assert_eq!((line_taken(&rig), caller.played_ms()), (1, 400));
     let path = stream.split_once("/v1").unwrap().1;
-    let mut again =
-        http::knock_at(rig.serving.address, &format!("/v1{path}"), &[]).await;
+    let mut again = http::knock_at(rig.serving.address, &format!("/v1{path}"), &[]).await;
     assert_eq!(http::answer(&mut again).await.code(), "unknown_seat", "a seat is taken once");
     caller.stop().await;
     rig.quiet().await;
@@ -136,8 +135,7 @@ async fn a_webhook_waits_for_a_line_that_becomes_free() {
 #[tokio::test]
 async fn a_stream_without_a_start_is_no_call() {
     let rig = Rig::start(&[]).await;
-    let mut silent =
-        Double::connected(&format!("ws://{}/v1/twilio", rig.serving.address)).await;
+    let mut silent = Double::connected(&format!("ws://{}/v1/twilio", rig.serving.address)).await;
     for _ in 0..20 {
         silent.send_sound(&[0xff; 160]).await;
     }

@@ -44,12 +44,8 @@ async fn a_stream_that_is_signed_wrongly_is_refused() {
 #[tokio::test]
 async fn a_webhook_is_signed_with_its_form() {
     let rig = Rig::start(&SIGNED).await;
-    let form = [
-        ("CallSid", "CA1"),
-        ("From", "+15550100"),
-        ("To", "+15550199"),
-        ("Caller", "+15550100"),
-    ];
+    let form =
+        [("CallSid", "CA1"), ("From", "+15550100"), ("To", "+15550199"), ("Caller", "+15550100")];
     let mut form = form.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     let url = "https://voice.example.com/v1/twilio/voice?agent=shop";
     let good = sign(TOKEN, url, &form);

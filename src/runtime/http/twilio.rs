@@ -105,7 +105,7 @@ async fn take_seat(
         Err(refused) => return refused,
     };
     match site.seats.take(&seat) {
-        Some(seated) => switch(site, &*DIALECTS[0], seated, handshake, connection),
+        Some(seated) => switch(site, DIALECTS[0], seated, handshake, connection),
         None => {
             let message = "No call waits for this stream; twilio.stream_within_ms bounds the wait.";
             answer::error(axum::http::StatusCode::NOT_FOUND, "unknown_seat", message, None)

@@ -102,9 +102,7 @@ fn refusal(site: &Site, agent: &Agent, none: &NoSlot) -> String {
 
 fn why(site: &Site, none: &NoSlot) -> (Cause, &'static Disposition) {
     match none {
-        NoSlot::Refused(refusal) => {
-            (Cause::refused(refusal.clone()), refusal.reason.disposition())
-        }
+        NoSlot::Refused(refusal) => (Cause::refused(*refusal), refusal.reason.disposition()),
         NoSlot::Ended(terminal @ Terminal::Cancelled(Cancelled::Drain)) => {
             let reason = RefusalReason::Closed(Closed::Draining);
             let refusal = site.service.gates.look(Stage::Call, |gate| gate.refusal(reason));

@@ -30,9 +30,7 @@ impl Dialect for Exotel {
     }
 
     fn mark(&self, to: &Start, name: &str) -> Message {
-        wire::message(
-            &json!({"event": "mark", "stream_sid": to.stream, "mark": {"name": name}}),
-        )
+        wire::message(&json!({"event": "mark", "stream_sid": to.stream, "mark": {"name": name}}))
     }
 
     fn clear(&self, to: &Start) -> Message {

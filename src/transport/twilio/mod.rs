@@ -12,12 +12,12 @@ mod exotel;
 mod far_end;
 mod json;
 mod leg;
+mod media_streams;
 mod order;
 mod plivo;
 pub mod signature;
 mod sound;
 mod telnyx;
-mod twilio;
 mod vonage;
 
 pub use leg::{StreamLeg, begin};
@@ -25,7 +25,7 @@ pub use sound::Encoding;
 
 /// Every dialect there is; each is served at `/v1/` and its name.
 pub const DIALECTS: &[&dyn Dialect] =
-    &[&twilio::Twilio, &telnyx::Telnyx, &plivo::Plivo, &vonage::Vonage, &exotel::Exotel];
+    &[&media_streams::Twilio, &telnyx::Telnyx, &plivo::Plivo, &vonage::Vonage, &exotel::Exotel];
 
 /// How one provider writes a media stream.
 pub trait Dialect: Send + Sync + std::fmt::Debug {
