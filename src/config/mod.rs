@@ -231,11 +231,10 @@ impl Config {
         let turn = Turn::read(reader);
         let classes = Classes::read(reader);
         let limits = Limits::read(reader, &tools, &classes);
-        let public_url = auth::public_url(reader);
         Config {
             listen: auth::listen(reader, &auth),
-            twilio: Twilio::read(reader, public_url.as_ref()),
-            public_url,
+            public_url: auth::public_url(reader),
+            twilio: Twilio::read(reader),
             auth,
             warnings: limits.warnings(),
             inherited: Inherited::read(reader.env, &tools, &classes),

@@ -38,6 +38,13 @@ async fn a_stream_that_is_signed_wrongly_is_refused() {
     }
     assert_eq!(knock(&rig, "/v1/twilio", &[]).await, 403, "without keys it has to be signed");
     rig.quiet().await;
+
+    // Without public.url the request's own host is what was called.
+    let rig = Rig::start(&SIGNED[..1]).await;
+    let good = sign(TOKEN, &format!("wss://{}/v1/twilio", rig.serving.address), &[]);
+    assert_eq!(knock(&rig, "/v1/twilio", &[("X-Twilio-Signature", &good)]).await, 101);
+    assert_eq!(knock(&rig, "/v1/twilio", &[("X-Twilio-Signature", &wrong_host)]).await, 403);
+    rig.quiet().await;
 }
 
 /// The webhook's signature is one of its form as well; the stream it asks for needs none.
@@ -62,6 +69,18 @@ async fn a_webhook_is_signed_with_its_form() {
         assert_eq!((refused.status, refused.code().as_str()), (403, "invalid_signature"));
     }
     assert_eq!(ring(&rig, "", &[]).await.status, 403);
+    rig.quiet().await;
+}
+
+/// A token that the server was not given lets nobody in.
+#[tokio::test]
+async fn without_its_token_nothing_is_taken_for_signed() {
+    let unset = "twilio.auth_token_env=\"FLOORKEEPER_NO_SUCH_TOKEN\"";
+    let rig = Rig::start(&[unset]).await;
+    let good = sign("", &format!("wss://{}/v1/twilio", rig.serving.address), &[]);
+    assert_eq!(knock(&rig, "/v1/twilio", &[("X-Twilio-Signature", &good)]).await, 403);
+    assert_eq!(knock(&rig, "/v1/twilio", &[]).await, 403);
+    assert_eq!(ring(&rig, "", &[]).await.code(), "no_auth_token");
     rig.quiet().await;
 }
 

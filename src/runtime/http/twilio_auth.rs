@@ -70,22 +70,32 @@ fn key_of(uri: &Uri) -> Option<String> {
 fn signed(site: &Site, parts: &Parts, form: &Form) -> Result<Signed, Box<Response>> {
     let config = &site.service.config;
     let Some(variable) = &config.twilio.auth_token_env else { return Ok(Signed::Unasked) };
-    let Some(public) = &config.public_url else { return Ok(Signed::Unasked) };
     let token = std::env::var(variable).unwrap_or_default();
     if token.is_empty() {
         tracing::error!("twilio.auth_token_env: {variable} is not set; nobody can be let in");
         let message = "The token that requests are signed with is not known to this server.";
-        let status = StatusCode::SERVICE_UNAVAILABLE;
+        let status = StatusCode::FORBIDDEN;
         return Err(Box::new(answer::error(status, "no_auth_token", message, None)));
     }
     let Some(shown) = parts.headers.get("x-twilio-signature") else { return Ok(Signed::No) };
     let shown = shown.to_str().unwrap_or("");
+    let Some(called) = called(site, parts) else { return Ok(Signed::Wrongly) };
     let mut is_good = false;
     // Every way is tried, whichever was right: the time taken tells nothing.
-    for address in addresses(public, &parts.uri, parts.headers.contains_key(header::UPGRADE)) {
+    for address in addresses(&called, &parts.uri, parts.headers.contains_key(header::UPGRADE)) {
         is_good |= signature::is_signed(&token, &address, form, shown);
     }
     Ok(if is_good { Signed::Rightly } else { Signed::Wrongly })
+}
+
+/// Where the provider called, less the path. What the request says of its host is as good as
+/// `public.url` where a proxy leaves it alone: who signs has to sign that as well.
+fn called(site: &Site, parts: &Parts) -> Option<url::Url> {
+    let public = site.service.config.public_url.clone();
+    public.or_else(|| {
+        let host = parts.headers.get(header::HOST)?.to_str().ok()?;
+        url::Url::parse(&format!("https://{host}")).ok()
+    })
 }
 
 /// The address as the provider may have called it: with the port or without, and for a stream also
