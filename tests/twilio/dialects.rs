@@ -3,7 +3,56 @@
 use axum::extract::ws::Message;
 use floorkeeper::codec::g711::Law;
 use floorkeeper::transport::twilio::{DIALECTS, Dialect, Encoding, Said, Start};
+use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use tokio::time::timeout;
+use tokio_tungstenite::connect_async;
+use tokio_tungstenite::tungstenite::Message as Wire;
+
+use crate::conversation::GREETS;
+use crate::rig::{LIMIT, Rig};
+
+/// Binary sound of 16 kHz both ways, in a call.
+#[tokio::test]
+async fn a_call_over_binary_messages_is_greeted_and_answered() {
+    let rig = Rig::start(&[GREETS]).await;
+    let url = format!("ws://{}/v1/vonage", rig.serving.address);
+    let (mut socket, _) = connect_async(url).await.unwrap();
+    let start = json!({"event": "websocket:connected", "content-type": "audio/l16;rate=16000"});
+    socket.send(Wire::text(start.to_string())).await.unwrap();
+    // 700 ms of greeting, then a spoken turn, then 500 ms of answer.
+    for (said, heard_ms) in [(false, 700), (true, 500)] {
+        for frame in 0..if said { 100 } else { 0 } {
+            let level = if frame < 45 { 8_000_i16 } else { 0 };
+            let wave = (0..320_i16).map(|at| if at % 32 < 16 { level } else { -level });
+            let sound: Vec<u8> = wave.flat_map(i16::to_le_bytes).collect();
+            socket.send(Wire::binary(sound)).await.unwrap();
+        }
+        let mut bytes = 0;
+        while bytes < heard_ms * 32 {
+            let message = timeout(LIMIT, socket.next()).await.expect("sound in time");
+            match message.unwrap().unwrap() {
+                Wire::Binary(sound) => bytes += sound.len(),
+                Wire::Text(text) => {
+                    // A notify comes back as it went.
+                    let action: Value = serde_json::from_str(&text).unwrap();
+                    if action["action"] == "clear" {
+                        // The caller speaks into what is still to be played of the greeting.
+                        continue;
+                    }
+                    assert_eq!(action["action"], "notify", "{action}");
+                    let back = json!({"event": "websocket:notify", "payload": action["payload"]});
+                    socket.send(Wire::text(back.to_string())).await.unwrap();
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(bytes, heard_ms * 32);
+    }
+    assert!(rig.model.asked("What happened then?").is_some());
+    socket.close(None).await.unwrap();
+    rig.quiet().await;
+}
 
 fn dialect(name: &str) -> &'static dyn Dialect {
     *DIALECTS.iter().find(|dialect| dialect.name() == name).expect("a dialect")

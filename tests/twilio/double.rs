@@ -9,7 +9,7 @@ use floorkeeper::codec::g711::Law;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
@@ -133,6 +133,8 @@ impl Double {
     /// Lets the call go on, in real time, until this is so.
     pub async fn until(&mut self, what: &str, mut is_so: impl FnMut(&Double) -> bool) {
         let mut ticks = interval(Duration::from_millis(20));
+        // A telephone never plays faster than real time, however busy this machine is.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let began = Instant::now();
         while !is_so(self) {
             assert!(began.elapsed() < LIMIT, "not in time: {what}: {:?}", self.last());
