@@ -1,4 +1,5 @@
-//! `X-Twilio-Signature`: HMAC-SHA1 over the address and the form's fields, with the account's token.
+//! `X-Twilio-Signature`: HMAC-SHA1 over the address and the form's fields, with the account's
+//! token.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
