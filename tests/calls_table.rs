@@ -144,6 +144,7 @@ fn bench() -> Bench {
         voice: None,
         speed: 1.0,
         out_rate_hz: 24_000,
+        stops_at_pause: false,
         turn_detection: config.turn_detection(&abilities),
         transcribe: true,
         transcription_only: false,

@@ -14,7 +14,12 @@ use crate::turn::playout::Playout;
 impl Call {
     pub(super) fn pause_playout(&mut self, now: Timestamp) {
         let Some((item, playout)) = self.floor.playout() else { return };
-        playout.pause(now);
+        if self.settings.stops_at_pause {
+            playout.halt(now);
+            self.plays_until = now;
+        } else {
+            playout.pause(now);
+        }
         let (item, played) = (item.clone(), playout.heard(now));
         self.tell(ToCaller::Playout { state: PlayoutState::Paused, item, played });
     }
@@ -25,6 +30,7 @@ impl Call {
             return;
         }
         playout.resume(now);
+        self.plays_until = playout.ends_at(now);
         let (item, played) = (item.clone(), playout.heard(now));
         self.tell(ToCaller::Playout { state: PlayoutState::Resumed, item, played });
     }

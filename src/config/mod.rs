@@ -25,6 +25,7 @@ mod reader;
 mod sections;
 mod show;
 mod template;
+mod twilio;
 mod unknown;
 
 use crate::call::Offers;
@@ -47,6 +48,7 @@ pub use sections::{
 };
 pub use show::{Origins, Resolved};
 pub use template::{CALL_VARIABLES, Template};
+pub use twilio::Twilio;
 
 use raw::Node;
 use reader::{ENV_PREFIX, Reader};
@@ -99,6 +101,8 @@ pub struct Config {
     pub confirmed_tools: BTreeSet<String>,
     /// The Realtime event protocol.
     pub realtime: Realtime,
+    /// Calls that a telephone provider brings.
+    pub twilio: Twilio,
     /// Where the embedded models lie.
     pub models: Models,
     /// Where callbacks and handoffs are kept.
@@ -238,6 +242,7 @@ impl Config {
         Config {
             listen: auth::listen(reader, &auth),
             public_url: auth::public_url(reader),
+            twilio: Twilio::read(reader),
             auth,
             warnings,
             inherited: Inherited::read(reader.env, &tools, &classes),

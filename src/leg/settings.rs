@@ -23,6 +23,8 @@ pub struct Settings {
     pub speed: f32,
     /// Rate of the agent's sound on this leg, in Hz.
     pub out_rate_hz: u32,
+    /// A pause silences the far end at once; on resume the leg sends again what was not heard.
+    pub stops_at_pause: bool,
     /// Who decides that the caller's turn has ended.
     pub turn_detection: TurnDetection,
     /// The client wants transcripts of the caller's speech.

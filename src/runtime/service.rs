@@ -71,11 +71,12 @@ pub struct Tenants {
 }
 
 impl Tenants {
-    /// The tenants that the keys file names.
+    /// The tenants that the keys file and `twilio.tenant` name.
     pub fn of(config: &Config) -> Tenants {
         let keys = config.auth.keys.iter().flatten();
+        let named = keys.filter_map(|key| key.tenant.clone()).chain(config.twilio.tenant.clone());
         let mut numbers = BTreeMap::new();
-        for name in keys.filter_map(|key| key.tenant.clone()) {
+        for name in named {
             let next = TenantId(numbers.len() as u32 + 1);
             numbers.entry(name).or_insert(next);
         }

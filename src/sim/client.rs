@@ -73,6 +73,7 @@ pub(super) fn settings(script: &Script, tools: Vec<ToolSpec>) -> Settings {
         voice: None,
         speed: 1.0,
         out_rate_hz: RATE_HZ,
+        stops_at_pause: false,
         turn_detection: TurnDetection::Manual,
         transcribe: true,
         transcription_only: false,

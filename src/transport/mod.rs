@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use crate::leg::{FromCaller, ToCaller};
 
 pub mod realtime;
+pub mod twilio;
 
 /// One connected caller.
 pub trait Leg: Send {

@@ -27,13 +27,23 @@ pub struct Playout {
     /// What the far end had played at `mark`.
     played: Duration,
     mark: Timestamp,
-    sending: bool,
+    sending: Sending,
     complete: bool,
     told: usize,
     /// Speaking rate while no phrase has come completely.
     assumed: u64,
     /// The far end has said that no more than this will be heard.
     capped: Option<Duration>,
+}
+
+/// Whether sound is sent, and what the far end does with what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sending {
+    Goes,
+    /// What was sent ahead still plays.
+    Paused,
+    /// The far end was cleared: nothing plays until what was not heard is sent again.
+    Halted,
 }
 
 /// A phrase and where its sound lies.
@@ -59,7 +69,7 @@ impl Playout {
             received: 0,
             played: Duration::ZERO,
             mark: now,
-            sending: true,
+            sending: Sending::Goes,
             complete: false,
             told: 0,
             assumed: CHARS_PER_S,
@@ -135,7 +145,7 @@ impl Playout {
         self.advance(now);
         let frame = duration_to_samples(FRAME, self.rate_hz);
         let whole = self.waiting.len() >= frame || (self.complete && !self.waiting.is_empty());
-        if !self.sending || !whole || self.next_frame_at(now) > now {
+        if self.is_paused() || !whole || self.next_frame_at(now) > now {
             return None;
         }
         let samples = self.waiting.take(frame);
@@ -147,7 +157,7 @@ impl Playout {
     pub fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
         let frame = duration_to_samples(FRAME, self.rate_hz);
         let whole = self.waiting.len() >= frame || (self.complete && !self.waiting.is_empty());
-        (self.sending && whole).then(|| self.next_frame_at(now))
+        (!self.is_paused() && whole).then(|| self.next_frame_at(now))
     }
 
     /// The text of the next phrase whose sound has begun to be sent and that was not told before. A
@@ -208,18 +218,25 @@ impl Playout {
     /// Stops sending; what was sent ahead still plays.
     pub fn pause(&mut self, now: Timestamp) {
         self.advance(now);
-        self.sending = false;
+        self.sending = Sending::Paused;
+    }
+
+    /// Stops sending at a far end that is cleared at once: nothing more is heard until
+    /// [`Playout::resume`], behind which the leg sends again what was not.
+    pub fn halt(&mut self, now: Timestamp) {
+        self.advance(now);
+        (self.sending, self.mark) = (Sending::Halted, now);
     }
 
     /// Goes on where it stopped.
     pub fn resume(&mut self, now: Timestamp) {
         self.advance(now);
-        self.sending = true;
+        self.sending = Sending::Goes;
     }
 
     /// Sending is paused.
     pub fn is_paused(&self) -> bool {
-        !self.sending
+        self.sending != Sending::Goes
     }
 
     /// The far end says how much it has played: less than we thought, or as much as was sent.
@@ -235,7 +252,11 @@ impl Playout {
 
     /// How much was heard.
     pub fn heard(&self, now: Timestamp) -> Duration {
-        (self.played + now.since(self.mark)).min(self.sent_time())
+        let since = match self.sending {
+            Sending::Goes | Sending::Paused => now.since(self.mark),
+            Sending::Halted => Duration::ZERO,
+        };
+        (self.played + since).min(self.sent_time())
     }
 
     /// How much of it counts as heard: no more than the far end allows.
@@ -413,6 +434,20 @@ mod tests {
         playout.resume(at(600));
         assert_eq!(drain(&mut playout, at(600)), 200);
         assert_eq!(playout.heard(at(700)), ms(400));
+    }
+
+    #[test]
+    fn a_halt_is_heard_at_once_and_a_resume_sends_no_more_than_is_missing() {
+        let mut playout = one_second();
+        drain(&mut playout, at(0));
+        drain(&mut playout, at(100));
+        playout.halt(at(100));
+        assert_eq!(playout.heard(at(500)), ms(100), "the far end was cleared");
+        assert_eq!(playout.ends_at(at(500)), at(700));
+        playout.resume(at(600));
+        assert_eq!(drain(&mut playout, at(600)), 0, "200 ms are sent again by the leg");
+        assert_eq!(drain(&mut playout, at(640)), 40);
+        assert_eq!(playout.heard(at(700)), ms(200));
     }
 
     #[test]

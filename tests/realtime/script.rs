@@ -253,6 +253,7 @@ fn changes(was: Option<&Settings>, is: &Settings) -> String {
             voice,
             speed,
             out_rate_hz,
+            stops_at_pause: _,
             turn_detection,
             transcribe,
             transcription_only,

@@ -152,7 +152,9 @@ const LOG: &str = "/v1/admission/{gate}/log";
 const SHADOW: &str = "/v1/admission/{gate}/shadow";
 const RECLAIM: &str = "/v1/admission/{gate}/reclaim";
 
-const ASKED: [Asked; 43] = [
+const TWILIO: &str = "/v1/twilio";
+
+const ASKED: [Asked; 45] = [
     ("GET", "/healthz", "/healthz", ""),
     ("GET", "/readyz", "/readyz", ""),
     ("GET", "/metrics", "/metrics", ""),
@@ -198,6 +200,8 @@ const ASKED: [Asked; 43] = [
     ("POST", "/v1/realtime/client_secrets", "/v1/realtime/client_secrets", ""),
     ("POST", "/v1/realtime/client_secrets", "/v1/realtime/client_secrets", "{\"session\": 1}"),
     ("GET", "/v1/realtime", "/v1/realtime", ""),
+    ("GET", TWILIO, TWILIO, ""),
+    ("POST", "/v1/twilio/voice", "/v1/twilio/voice", ""),
     ("GET", "/prompts/{locale}/{file}", "/prompts/en/retry_busy.wav", ""),
     ("GET", "/prompts/{locale}/{file}", "/prompts/en/nothing.wav", ""),
     ("GET", "/v1/calls", "/v1/calls", ""),
@@ -238,6 +242,7 @@ async fn every_documented_answer_is_given_in_its_shape() {
     rig.quiet().await;
     checker.check("GET", realtime, &http::knocked(address, &[]).await);
     checker.check("GET", "/v1/calls/{id}", &rig.get("/v1/calls/call-1").await);
+    twilio_answers(&mut checker).await;
     locked_answers(&mut checker).await;
     openapi_promises::answers(&mut checker).await;
     let unseen: Vec<_> = checker.documented().difference(&checker.seen).cloned().collect();
@@ -253,6 +258,47 @@ async fn reclaimed_answers(rig: &Rig, checker: &mut Checker) {
         let path = "/v1/admission/model/reclaim";
         let answer = http::ask(rig.serving.address, "POST", path, &[], &body).await;
         checker.check("POST", RECLAIM, &answer);
+    }
+}
+
+/// A telephone call's webhook, its stream, and streams that nobody announced.
+async fn twilio_answers(checker: &mut Checker) {
+    let limits = ["limits.call.slots=1", "limits.call.queue=1", "limits.call.max_wait_ms=300"];
+    let rig = Rig::start(&limits).await;
+    let address = rig.serving.address;
+    let voice = "/v1/twilio/voice";
+    let stranger = [("Origin", "null")];
+    checker.check("POST", voice, &http::ask(address, "POST", voice, &stranger, "").await);
+    let answer = http::ask(address, "POST", voice, &[], "").await;
+    checker.check("POST", voice, &answer);
+    let answer = answer.text();
+    let seat = answer.split_once("/v1/twilio/seat/").unwrap().1.split_once('"').unwrap().0;
+    let seat = format!("/v1/twilio/seat/{seat}");
+    let mut parked = http::knock_at(address, TWILIO, &[]).await;
+    eventually("it is parked", || match rig.counts(Stage::Call).queued {
+        1 => Ok(()),
+        other => Err(format!("{other} are")),
+    })
+    .await;
+    for headers in [&[][..], &stranger[..]] {
+        let mut stream = http::knock_at(address, TWILIO, headers).await;
+        checker.check("GET", TWILIO, &http::answer(&mut stream).await);
+    }
+    checker.check("GET", TWILIO, &http::answer(&mut parked).await);
+    drop(parked);
+    let path = "/v1/twilio/seat/{seat}";
+    checker.check("GET", path, &http::ask(address, "GET", &seat, &[], "").await);
+    for _ in 0..2 {
+        let mut stream = http::knock_at(address, &seat, &[]).await;
+        checker.check("GET", path, &http::answer(&mut stream).await);
+    }
+    rig.put("/v1/drain", &enabled(true)).await;
+    for on in [false, true] {
+        let mut stream = http::knock_at(address, TWILIO, &[]).await;
+        checker.check("GET", TWILIO, &http::answer(&mut stream).await);
+        drop(stream);
+        rig.quiet().await;
+        rig.put("/v1/drain", &enabled(on)).await;
     }
 }
 

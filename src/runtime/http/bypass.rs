@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 
-use super::Site;
+use super::{Site, twilio};
 use crate::runtime::metrics::Bypass;
 
 /// Counts a request that no gate decides about.
@@ -19,6 +19,7 @@ fn bypass(path: &str) -> Option<Bypass> {
     match path {
         // A call: the call gate decides.
         "/v1/realtime" => None,
+        path if twilio::is_call(path) => None,
         "/healthz" | "/readyz" => Some(Bypass::Health),
         "/metrics" => Some(Bypass::Metrics),
         path if path.starts_with("/v1/") => Some(Bypass::Control),

@@ -28,6 +28,9 @@ mod secrets;
 mod shown;
 pub(super) mod slot;
 mod stall;
+mod twilio;
+mod twilio_auth;
+mod twilio_voice;
 mod upgrade;
 mod watch;
 
@@ -44,6 +47,8 @@ pub struct Site {
     large: Arc<tokio::sync::Semaphore>,
     /// Units held by hand, to be given back.
     pub holds: Arc<hold::Holds>,
+    /// Telephone calls that have their line and wait for their stream.
+    seats: Arc<twilio_voice::Seats>,
 }
 
 /// Most ephemeral keys alive at once.
@@ -53,7 +58,13 @@ impl Site {
     /// The site of a service.
     pub fn new(service: Arc<Service>) -> Site {
         let secrets = Arc::new(std::sync::Mutex::new(Secrets::new(SECRETS_MAX)));
-        Site { service, secrets, large: budget::room(), holds: Arc::default() }
+        Site {
+            service,
+            secrets,
+            large: budget::room(),
+            holds: Arc::default(),
+            seats: Arc::default(),
+        }
     }
 }
 
@@ -75,6 +86,7 @@ fn routes(site: Site) -> Router {
         .route("/v1/admission/{gate}/shadow", put(watch::add_shadow).delete(watch::drop_shadows))
         .merge(promises())
         .route("/v1/realtime", get(realtime::upgrade))
+        .merge(twilio::routes())
         .route("/v1/realtime/client_secrets", post(secrets::mint))
         .route("/openapi.json", get(openapi::show))
         .route("/prompts/{locale}/{file}", get(pages::prompt))

@@ -69,7 +69,7 @@ pub async fn upgrade(
 }
 
 /// The library's defaults bound next to nothing.
-fn bounds(message_max: usize) -> WebSocketConfig {
+pub(super) fn bounds(message_max: usize) -> WebSocketConfig {
     WebSocketConfig::default()
         .read_buffer_size(8 * 1024)
         .write_buffer_size(0)
@@ -86,19 +86,15 @@ fn agent_of<'a>(site: &'a Site, query: &HashMap<String, String>) -> &'a Agent {
 }
 
 /// Offers the call to its gate; a call that has to wait is parked here, its connection open.
-async fn take_slot(
+pub(super) async fn take_slot(
     site: &Site,
     call: CallId,
     caller: &Caller,
     agent: &Agent,
 ) -> Result<Slot, Box<Response>> {
     let service = &site.service;
-    let class = service.config.classes.find(agent.class.as_deref());
-    let owner = OwnerId(CALL_GATE_OWNERS | call.0);
     let now = service.clock.now();
-    let taken =
-        slot::take(&service.gates, owner, |offer| Offer { tenant: caller.tenant, class, ..offer });
-    taken.await.map_err(|none| {
+    offer_call(site, call, caller, agent).await.map_err(|none| {
         let queued_ms = service.clock.now().since(now).as_millis() as u64;
         Box::new(match none {
             NoSlot::Refused(refusal) => answer::refused(service, refusal),
@@ -107,6 +103,20 @@ async fn take_slot(
             }
         })
     })
+}
+
+/// The same, for those who tell the caller themselves why there is none.
+pub(super) async fn offer_call(
+    site: &Site,
+    call: CallId,
+    caller: &Caller,
+    agent: &Agent,
+) -> Result<Slot, NoSlot> {
+    let service = &site.service;
+    let class = service.config.classes.find(agent.class.as_deref());
+    let owner = OwnerId(CALL_GATE_OWNERS | call.0);
+    let of_whom = |offer| Offer { tenant: caller.tenant, class, ..offer };
+    slot::take(&service.gates, owner, of_whom).await
 }
 
 async fn run(

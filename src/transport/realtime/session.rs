@@ -150,6 +150,7 @@ impl Session {
             voice: self.voice_chosen.then(|| self.voice.clone()),
             speed: self.speed,
             out_rate_hz: self.output_format.rate_hz(),
+            stops_at_pause: false,
             turn_detection: self
                 .turns
                 .map_or(TurnDetection::Manual, |turns| TurnDetection::Server(turns.server)),

@@ -1,0 +1,215 @@
+//! Media streams of telephone providers: the call gate before the upgrade, the call behind it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes};
+use axum::extract::{Extension, Path, Query, State};
+use axum::http::request::Parts;
+use axum::response::Response;
+use axum::routing::{get, post};
+use futures_util::SinkExt;
+use hyper_util::rt::TokioIo;
+use tokio::time::timeout;
+
+use super::accept::Place as Connection;
+use super::auth::Caller;
+use super::budget::Budgeted;
+use super::kept::Kept;
+use super::realtime::{HANDSHAKE_MAX, bounds, take_slot};
+use super::slot::Slot;
+use super::upgrade::{Handshake, Wire};
+use super::{Site, answer, twilio_auth, twilio_voice};
+use crate::config::Agent;
+use crate::dialogue::ToolChoice;
+use crate::id::{CallId, Stage};
+use crate::leg::{Modality, Settings};
+use crate::runtime::service::Accepted;
+use crate::runtime::variables::Variables;
+use crate::transport::Leg;
+use crate::transport::twilio::{DIALECTS, Dialect, Start, StreamLeg, begin};
+
+/// Largest message; a second of sound has some ten thousand bytes.
+const MESSAGE_MAX: usize = 64 * 1024;
+
+type Fields = HashMap<String, String>;
+
+/// A stream for each dialect, and the webhook of one.
+pub(super) fn routes() -> Router<Site> {
+    let mut router = Router::new()
+        .route("/v1/twilio/voice", post(twilio_voice::answer))
+        .route("/v1/twilio/seat/{seat}", get(take_seat));
+    for dialect in DIALECTS {
+        let path = format!("/v1/{}", dialect.name());
+        router = router.route(&path, get(upgrade).layer(Extension(*dialect)));
+    }
+    router
+}
+
+/// The call gate decides about requests for this path.
+pub(super) fn is_call(path: &str) -> bool {
+    let name = path.strip_prefix("/v1/").unwrap_or_default();
+    DIALECTS.iter().any(|dialect| dialect.name() == name) || name.starts_with("twilio/")
+}
+
+/// A call that has its slot, before its stream.
+pub(super) struct Seated {
+    pub call: CallId,
+    pub caller: Caller,
+    /// The agent asked for; the stream's own parameter goes before it.
+    pub agent: String,
+    pub slot: Slot,
+}
+
+/// A stream that nobody announced: its slot is asked for now.
+async fn upgrade(
+    State(site): State<Site>,
+    Extension(dialect): Extension<&'static dyn Dialect>,
+    Extension(connection): Extension<Arc<Connection>>,
+    Query(query): Query<Fields>,
+    handshake: Result<Handshake, Response>,
+    parts: Parts,
+) -> Response {
+    let caller = match twilio_auth::caller(&site, &parts, &[], dialect.name()).await {
+        Ok(caller) => caller,
+        Err(refused) => return *refused,
+    };
+    let handshake = match handshake {
+        Ok(handshake) => handshake,
+        Err(refused) => return refused,
+    };
+    let agent = agent_of(&site, query.get("agent")).clone();
+    let call = site.service.next_call();
+    let slot = match take_slot(&site, call, &caller, &agent).await {
+        Ok(slot) => slot,
+        Err(refused) => return *refused,
+    };
+    let seated = Seated { call, caller, agent: agent.name, slot };
+    switch(site, dialect, seated, handshake, connection)
+}
+
+/// The stream of an answered webhook: it has its slot, and its name is its key.
+async fn take_seat(
+    State(site): State<Site>,
+    Path(seat): Path<String>,
+    Extension(connection): Extension<Arc<Connection>>,
+    handshake: Result<Handshake, Response>,
+    parts: Parts,
+) -> Response {
+    if let Err(refused) = twilio_auth::not_forged(&site, &parts, &[]) {
+        return *refused;
+    }
+    let handshake = match handshake {
+        Ok(handshake) => handshake,
+        Err(refused) => return refused,
+    };
+    match site.seats.take(&seat) {
+        Some(seated) => switch(site, DIALECTS[0], seated, handshake, connection),
+        None => {
+            let message = "No call waits for this stream; twilio.stream_within_ms bounds the wait.";
+            answer::error(axum::http::StatusCode::NOT_FOUND, "unknown_seat", message, None)
+        }
+    }
+}
+
+fn switch(
+    site: Site,
+    dialect: &'static dyn Dialect,
+    seated: Seated,
+    handshake: Handshake,
+    connection: Arc<Connection>,
+) -> Response {
+    let (mut response, upgrade) = handshake.take(None);
+    if site.service.config.admission.expose_headers {
+        answer::expose(&site.service, Stage::Call, response.headers_mut());
+    }
+    tokio::spawn(async move {
+        // Who left before the upgrade never had a call; the slot goes back unused.
+        if let Ok(upgraded) = upgrade.await {
+            let max = MESSAGE_MAX as u64;
+            let stream = Budgeted::new(TokioIo::new(upgraded), site.large.clone(), max);
+            let socket = Wire::new(stream, bounds(MESSAGE_MAX)).await;
+            let realtime = &site.service.config.realtime;
+            let socket = Kept::new(socket, realtime.ping, realtime.dead_after);
+            run(site, dialect, seated, socket).await;
+        }
+        drop(connection);
+    });
+    response
+}
+
+async fn run(site: Site, dialect: &'static dyn Dialect, seated: Seated, mut socket: Kept<Wire>) {
+    let Seated { call, caller, agent, mut slot } = seated;
+    let begun = timeout(HANDSHAKE_MAX, begin(&mut socket, dialect)).await;
+    let start = match begun.unwrap_or(Err("timeout")) {
+        Ok(start) => start,
+        Err(how) => {
+            tracing::debug!("{call}: no {} stream: {how}", dialect.name());
+            let close = CloseFrame { code: 1002, reason: Utf8Bytes::from_static(how) };
+            // Whoever is gone does not hear it.
+            let _ = timeout(HANDSHAKE_MAX, socket.send(Message::Close(Some(close)))).await;
+            return;
+        }
+    };
+    let service = site.service.clone();
+    let agent = agent_of(&site, start.params.get("agent").or(Some(&agent))).clone();
+    let variables = variables(&site, call, &caller, dialect, &start);
+    let settings = settings(&site, &agent, &variables, start.encoding.rate_hz());
+    let accepted = Accepted::new(&service, call, caller.tenant, &agent, &variables);
+    let leg: Box<dyn Leg> = Box::new(StreamLeg::new(socket, dialect, start));
+    let Some(lease) = slot.use_it() else { return };
+    service.run_call(lease, accepted, settings, leg).await;
+    drop(slot);
+}
+
+/// The agent of this name; the default one where there is none.
+pub(super) fn agent_of<'a>(site: &'a Site, name: Option<&String>) -> &'a Agent {
+    let config = &site.service.config;
+    name.and_then(|name| config.agent(name)).unwrap_or_else(|| config.default_agent())
+}
+
+/// What the stream's start tells of its call.
+fn variables(
+    site: &Site,
+    call: CallId,
+    caller: &Caller,
+    dialect: &'static dyn Dialect,
+    start: &Start,
+) -> Variables {
+    let mut params = start.params.clone();
+    params.entry("CallSid".to_owned()).or_insert_with(|| start.call.clone());
+    Variables {
+        call: call.to_string(),
+        transport: dialect.name(),
+        from: ringable(&start.from),
+        to: start.to.clone(),
+        tenant: site.service.tenants.name(caller.tenant).unwrap_or("").to_owned(),
+        params,
+    }
+}
+
+/// A number that is withheld comes as a word (`anonymous`), and is nowhere to call back.
+fn ringable(from: &str) -> String {
+    let is_address = from.contains('@') || from.chars().any(|c| c.is_ascii_digit());
+    if is_address { from.to_owned() } else { String::new() }
+}
+
+fn settings(site: &Site, agent: &Agent, variables: &Variables, out_rate_hz: u32) -> Settings {
+    let service = &site.service;
+    Settings {
+        instructions: variables.instructions(agent),
+        tools: service.backends().map(|b| b.specs(&agent.tools)).unwrap_or_default(),
+        tool_choice: ToolChoice::Auto,
+        max_tokens: agent.limits.max_tokens,
+        modality: Modality::Audio,
+        voice: agent.voice.clone(),
+        speed: 1.0,
+        out_rate_hz,
+        stops_at_pause: true,
+        turn_detection: service.config.turn_detection(&service.abilities()),
+        transcribe: false,
+        transcription_only: false,
+        extra_events: false,
+    }
+}

@@ -1,0 +1,155 @@
+//! The voice webhook: a line is taken for the call before its stream is asked for, or the caller is
+//! told the truth.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use tokio::task::AbortHandle;
+
+use super::realtime::offer_call;
+use super::slot::NoSlot;
+use super::twilio::{Seated, agent_of};
+use super::{Site, twilio_auth};
+use crate::admission::disposition::Disposition;
+use crate::admission::{Cancelled, Closed, RefusalReason, Terminal};
+use crate::call::{Cause, Standing};
+use crate::config::Agent;
+use crate::id::Stage;
+
+/// What of the webhook's form the stream is told.
+const TOLD: [&str; 3] = ["CallSid", "From", "To"];
+
+/// Calls that have their line and wait for their stream.
+#[derive(Default)]
+pub struct Seats {
+    waiting: Mutex<HashMap<String, (Seated, AbortHandle)>>,
+}
+
+impl Seats {
+    /// Keeps a call's line for its stream, so long. Gives the name that the stream has to show.
+    fn keep(self: &Arc<Self>, seated: Seated, within: Duration) -> String {
+        let name = format!("{:032x}", rand::random::<u128>());
+        let (seats, late) = (self.clone(), name.clone());
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let expiry = tokio::spawn(async move {
+            tokio::time::sleep(within).await;
+            // A stream that never came: nothing was started on its line.
+            drop(seats.take(&late));
+        });
+        waiting.insert(name.clone(), (seated, expiry.abort_handle()));
+        name
+    }
+
+    /// The call whose stream this is; once.
+    pub(super) fn take(&self, name: &str) -> Option<Seated> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let (seated, expiry) = waiting.remove(name)?;
+        expiry.abort();
+        Some(seated)
+    }
+}
+
+/// Answers a telephone call: with a stream, or with the truth.
+pub async fn answer(State(site): State<Site>, parts: Parts, body: Bytes) -> Response {
+    let form: Vec<(String, String)> = url::form_urlencoded::parse(&body).into_owned().collect();
+    let caller = match twilio_auth::caller(&site, &parts, &form, "twilio").await {
+        Ok(caller) => caller,
+        Err(refused) => return *refused,
+    };
+    let query = parts.uri.query().unwrap_or_default().as_bytes();
+    let mut params: Vec<(String, String)> =
+        url::form_urlencoded::parse(query).into_owned().filter(|(name, _)| name != "key").collect();
+    let asked = params.iter().find(|(name, _)| name == "agent").map(|(_, agent)| agent.clone());
+    params.extend(form.into_iter().filter(|(name, _)| TOLD.contains(&name.as_str())));
+    let agent = agent_of(&site, asked.as_ref()).clone();
+    let call = site.service.next_call();
+    match offer_call(&site, call, &caller, &agent).await {
+        Ok(slot) => {
+            let seated = Seated { call, caller, agent: agent.name, slot };
+            let seat = site.seats.keep(seated, site.service.config.twilio.stream_within);
+            let path = format!("/v1/twilio/seat/{seat}");
+            twiml(&connect(&twilio_auth::stream_address(&site, &parts, &path), &params))
+        }
+        Err(none) => twiml(&refusal(&site, &agent, &none)),
+    }
+}
+
+fn connect(address: &str, params: &[(String, String)]) -> String {
+    let mut text = format!("<Connect><Stream url=\"{}\">", escaped(address));
+    for (name, value) in params {
+        let (name, value) = (escaped(name), escaped(value));
+        text += &format!("<Parameter name=\"{name}\" value=\"{value}\"/>");
+    }
+    text + "</Stream></Connect>"
+}
+
+/// What the caller of a refused call is told: the prompt of that refusal, and no more.
+fn refusal(site: &Site, agent: &Agent, none: &NoSlot) -> String {
+    let service = &site.service;
+    let (cause, row) = why(site, none);
+    service.metrics.call_refused(row.http_code);
+    let standing = Standing::default();
+    let said = service.prompts.chooser().choose(&cause, &agent.language, &standing);
+    let (language, words) = (escaped(&agent.language), escaped(&said.text));
+    format!("<Say language=\"{language}\">{words}</Say><Hangup/>")
+}
+
+fn why(site: &Site, none: &NoSlot) -> (Cause, &'static Disposition) {
+    match none {
+        NoSlot::Refused(refusal) => (Cause::refused(*refusal), refusal.reason.disposition()),
+        NoSlot::Ended(terminal @ Terminal::Cancelled(Cancelled::Drain)) => {
+            let reason = RefusalReason::Closed(Closed::Draining);
+            let refusal = site.service.gates.look(Stage::Call, |gate| gate.refusal(reason));
+            let cause = refusal.map_or(Cause::expired(Stage::Call), Cause::refused);
+            (cause, terminal.disposition())
+        }
+        NoSlot::Ended(terminal) => (Cause::expired(Stage::Call), terminal.disposition()),
+    }
+}
+
+fn twiml(inside: &str) -> Response {
+    let text = format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?><Response>{inside}</Response>");
+    let mut response = text.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/xml; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Text for XML, in an attribute as well; what XML cannot hold is left out.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\t' | '\n' | '\r' => out.push(' '),
+            c if c < ' ' || matches!(c, '\u{fffe}' | '\u{ffff}') => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_caller_sends_stays_text() {
+        let params = [("From".to_owned(), "\"/><Say>&\u{1}".to_owned())];
+        assert_eq!(
+            connect("wss://voice.example.com/v1/twilio", &params),
+            "<Connect><Stream url=\"wss://voice.example.com/v1/twilio\">\
+             <Parameter name=\"From\" value=\"&quot;/&gt;&lt;Say&gt;&amp;\"/></Stream></Connect>"
+        );
+    }
+}

@@ -1,0 +1,21 @@
+//! Telephone calls over media streams: a server in this process, and a double of the provider that
+//! buffers what it is sent, plays it, honours a clear and returns marks.
+
+mod barge_in;
+mod conversation;
+mod dialects;
+mod double;
+mod gate;
+mod goodbye;
+mod nonsense;
+mod signed;
+
+#[allow(dead_code, reason = "every test binary uses its own part of this")]
+#[path = "../server/http.rs"]
+mod http;
+#[allow(dead_code, reason = "every test binary uses its own part of this")]
+#[path = "../server/providers.rs"]
+mod providers;
+#[allow(dead_code, reason = "every test binary uses its own part of this")]
+#[path = "../server/rig.rs"]
+mod rig;
