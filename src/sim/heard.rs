@@ -33,6 +33,8 @@ pub(super) struct FarEnd {
     prompt_comes: bool,
     /// Since when an answer is made and nobody speaks.
     quiet_since: Option<Timestamp>,
+    /// When the last wait or tool that the answer stood still for was over.
+    went_on: Timestamp,
     told: bool,
 }
 
@@ -60,6 +62,7 @@ impl FarEnd {
             sounding: None,
             prompt_comes: false,
             quiet_since: None,
+            went_on: Timestamp::ZERO,
             told: false,
         }
     }
@@ -84,8 +87,13 @@ impl FarEnd {
             (self.quiet_since, self.told) = (None, false);
             return None;
         }
-        let since = (*self.quiet_since.get_or_insert(now)).max(self.plays_until);
+        let since = (*self.quiet_since.get_or_insert(now)).max(self.plays_until).max(self.went_on);
         if now.since(since) <= self.budget + SLACK || self.told {
+            return None;
+        }
+        // A client that says it plays no more of what sounds is alone by its own will.
+        let cut = self.sounding.as_ref().and_then(|item| self.items.get(item));
+        if cut.is_some_and(|line| line.reported) {
             return None;
         }
         let excused = workers.runs_a_tool() || waits();
@@ -94,6 +102,11 @@ impl FarEnd {
         }
         self.told = true;
         Some(format!("dead air since {} ms", since.as_millis()))
+    }
+
+    /// What the answer stood still for is over: from here on silence counts anew.
+    pub fn goes_on(&mut self, now: Timestamp) {
+        self.went_on = now;
     }
 
     /// A prompt's sound is fetched, or is not wanted any more.

@@ -124,6 +124,7 @@ impl Watch {
             }
             Event::Wrote { run, .. } => self.expect_late(*run),
             Event::Sounded { run, samples, .. } if !samples.is_empty() => self.expect_late(*run),
+            Event::Granted(_) | Event::ToolReturned { .. } => self.far_end.goes_on(now),
             Event::Caller(FromCaller::Respond { .. }) => self.asked = now,
             Event::Speech { probability, .. } if *probability > 0.5 => self.last_speech = now,
             Event::Ended { run, .. } => drop(self.listening.remove(run)),
@@ -199,7 +200,11 @@ impl Watch {
                 let wrong = self.started.start(idempotency_key, self.generation);
                 self.found(now, wrong);
             }
-            Action::Prompt { prompt, .. } => self.prompt(now, prompt, call, gates),
+            Action::Prompt { prompt, .. } => {
+                // It takes the place of what was paused.
+                self.paused = false;
+                self.prompt(now, prompt, call, gates);
+            }
             Action::Recognise { run, .. } => drop(self.listening.insert(*run)),
             Action::Cancel { run } => {
                 self.truths.given_up();

@@ -265,7 +265,8 @@ impl World {
         if self.ticks() && self.next_tick <= self.now {
             self.tick();
         }
-        if self.call.poll_timeout(self.now).is_some_and(|(due, _)| due <= self.now) {
+        let due = self.call.poll_timeout(self.now).is_some_and(|(due, _)| due <= self.now);
+        if due || !self.prompts.is_empty() {
             self.step(Event::Timeout);
         }
         if std::mem::take(&mut self.audited) {
