@@ -102,7 +102,8 @@ impl Sound {
 }
 
 /// How soon the detector alone would have heard enough of each sound, at this threshold: what no
-/// server can be faster than. Windows fall as they fall in a call that has been silent for a second.
+/// server can be faster than. Windows fall as they fall in a call that has been silent for a
+/// second.
 pub fn detected(sounds: &[Sound], threshold: f32) -> Result<Vec<Option<Duration>>, String> {
     let entry = find(DETECTORS, "vad.detector", "silero").map_err(|error| error.to_string())?;
     let around = Surroundings { models_dir: models_dir(), language: "en".into() };

@@ -1,10 +1,10 @@
 //! Rungs that have to be established: a callback put on record, a human who takes the caller.
 //!
 //! ```text
-//! offered ── yes, or a number ──▶ its gate ── admitted ──▶ arranging ── receipt or acknowledgement ──▶ said
-//!    │ no, or anything else          │ refused                │ refused, failed, too late
-//!    ▼                               ▼                        ▼
-//! next rung, or a turn         told why, next rung      told why, next rung
+//! offered ── yes, a number ──▶ its gate ─ admitted ─▶ arranging ─ its proof ─▶ said
+//!    │ no, or anything else       │ refused             │ refused, failed, too late
+//!    ▼                            ▼                     ▼
+//! next rung, or a turn      told why, next rung   told why, next rung
 //! ```
 //!
 //! Nothing is promised before its proof is there: the receipt and the acknowledgement are values

@@ -170,7 +170,7 @@ impl HumanScript {
         let by_itself = (outcome == Outcome::Connected).then_some(ACKNOWLEDGES);
         let mut at = now;
         if let Some(after) = acknowledges.or(by_itself) {
-            at = at + after;
+            at += after;
             run.due.push_back((at, Came::Arranged(What::Acknowledged)));
             if self.twice.at(nth).unwrap_or(false) {
                 run.due.push_back((at + AGAIN, Came::Arranged(What::Acknowledged)));

@@ -33,6 +33,8 @@ pub(super) struct FarEnd {
     prompt_comes: Option<String>,
     /// Since when an answer is made and nobody speaks.
     quiet_since: Option<Timestamp>,
+    /// When the last wait or tool that the answer stood still for was over.
+    went_on: Timestamp,
     told: bool,
 }
 
@@ -58,6 +60,7 @@ impl FarEnd {
             sounding: None,
             prompt_comes: None,
             quiet_since: None,
+            went_on: Timestamp::ZERO,
             told: false,
         }
     }
@@ -84,7 +87,7 @@ impl FarEnd {
             (self.quiet_since, self.told) = (None, false);
             return None;
         }
-        let since = (*self.quiet_since.get_or_insert(now)).max(self.plays_until);
+        let since = (*self.quiet_since.get_or_insert(now)).max(self.plays_until).max(self.went_on);
         if now.since(since) <= self.budget + SLACK || self.told {
             return None;
         }
@@ -99,6 +102,11 @@ impl FarEnd {
     /// The caller does something that what is being made waits for.
     pub fn caller_acts(&mut self) {
         self.quiet_since = None;
+    }
+
+    /// What the answer stood still for is over: from here on silence counts anew.
+    pub fn goes_on(&mut self, now: Timestamp) {
+        self.went_on = now;
     }
 
     /// A prompt's sound is fetched, or is not wanted any more. Where it belongs to no answer, no

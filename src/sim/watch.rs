@@ -139,10 +139,14 @@ impl Watch {
             Event::Wrote { run, .. } => self.expect_late(*run),
             Event::Sounded { run, samples, .. } if !samples.is_empty() => self.expect_late(*run),
             Event::Caller(FromCaller::Dtmf(_)) => self.far_end.caller_acts(),
+            Event::Granted(_) => self.far_end.goes_on(now),
             Event::Caller(FromCaller::Respond { .. }) => self.asked = now,
             // The next round is as old as what its tools said; a turn that was guessed had no
             // other.
-            Event::ToolReturned { .. } => self.unoffered = false,
+            Event::ToolReturned { .. } => {
+                self.far_end.goes_on(now);
+                self.unoffered = false;
+            }
             Event::Speech { probability, .. } if *probability > 0.5 => self.last_speech = now,
             Event::Arranged { run, what: Arranged::Callback(receipt) }
                 if call.lease_of(*run).is_some() =>

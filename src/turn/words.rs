@@ -22,6 +22,12 @@ pub struct Locale {
     pub unfinished: &'static [&'static str],
 }
 
+/// Sounds that are no words, in any language: what recognisers make of a hum.
+pub const HUMS: [&str; 18] = [
+    "uh", "um", "ah", "eh", "oh", "er", "hm", "hmm", "mm", "mmm", "mhm", "huh", "hum", "u", "m",
+    "ha", "ooh", "aha",
+];
+
 /// The languages known; the first stands for every other one.
 pub const LOCALES: [Locale; 3] = [
     Locale {

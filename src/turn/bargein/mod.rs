@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use super::words::{is_only, locale, normalise};
+use super::words::{HUMS, is_only, locale, normalise};
 use crate::time::ms;
 
 mod duration;
@@ -178,7 +178,8 @@ impl BargeIn {
 
     /// All of these words only say "go on".
     pub fn is_backchannel(&self, words: &str) -> bool {
-        is_only(words, self.backchannels.iter())
+        let hums = HUMS.iter().map(|hum| (*hum).to_owned());
+        is_only(words, self.backchannels.iter().cloned().chain(hums))
     }
 }
 
@@ -221,7 +222,10 @@ mod tests {
         assert_eq!(policy.judge(seen(300, Some("okay, I"))), Verdict::Wait);
         assert_eq!(policy.judge(seen(300, Some("I want"))), Verdict::Confirm(Why::Words));
         let ended = Evidence { words_are_final: true, paused: true, ..seen(300, Some("uh")) };
-        assert_eq!(policy.judge(ended), Verdict::Confirm(Why::Words), "it became none");
+        assert_eq!(policy.judge(ended), Verdict::Reject(Why::BackChannel), "a hum, all the same");
+        let hummed =
+            Evidence { words_are_final: true, paused: true, ..seen(300, Some("Uh, uh, u")) };
+        assert_eq!(policy.judge(hummed), Verdict::Reject(Why::BackChannel));
     }
 
     #[test]
