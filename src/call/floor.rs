@@ -55,7 +55,7 @@ impl Call {
             Then::Answer | Then::Nothing if nothing => {
                 self.send_frames(now, admit);
                 // Words that had waited for these are answered without them.
-                self.floor_is_free(now, admit);
+                self.answer_held(now, admit, born);
             }
             Then::Answer if self.unwanted(now, admit, born, text) => {}
             Then::Answer if self.answers_offer(now, admit, born, text) => {}
@@ -151,6 +151,11 @@ impl Call {
         if let Ear::Suspect(_) = self.ear {
             self.announce_suspect();
         }
+        self.answer_held(now, admit, now);
+    }
+
+    /// Answers words that had to wait, as of `born`: nobody speaks any more.
+    fn answer_held(&mut self, now: Timestamp, admit: &mut dyn Admit, born: Timestamp) {
         // What the caller is saying belongs to what they said before.
         if self.is_hearing() || !matches!(self.floor, Floor::Listening { .. }) {
             return;
@@ -158,9 +163,9 @@ impl Call {
         if self.unanswered {
             self.unheard = None;
             let turn = self.commit_turn(now, admit);
-            self.start_answer(now, admit, turn, now, ResponseRequest::default());
+            self.start_answer(now, admit, turn, born, ResponseRequest::default());
         } else if let Some(cause) = self.unheard.take() {
-            self.commit_wordless(now, admit, now, Then::Answer, cause);
+            self.commit_wordless(now, admit, born, Then::Answer, cause);
         }
     }
 
