@@ -424,6 +424,8 @@ pub enum HangUp {
     HandedOver,
     /// The server drains and its window closed.
     Drained,
+    /// Nobody has spoken for long.
+    Idle,
     /// The call reached its longest time.
     TooLong,
     /// The peer broke the protocol or did not read.
@@ -440,6 +442,7 @@ impl HangUp {
             HangUp::Goodbye => "goodbye",
             HangUp::HandedOver => "handed_over",
             HangUp::Drained => "drained",
+            HangUp::Idle => "idle",
             HangUp::TooLong => "too_long",
             HangUp::Misbehaved => "misbehaved",
             HangUp::Broken => "broken",

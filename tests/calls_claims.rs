@@ -166,7 +166,7 @@ fn a_024_a_round_behind_one_that_sounds_claims_when_that_has_ended() {
     let names: Vec<String> = facts
         .iter()
         .filter(|fact| fact.fits(CLAIMED) || fact.name.ends_with(".start"))
-        .map(|fact| fact.name.clone())
+        .map(|fact| fact.name.to_string())
         .filter(|name| name != "recognition.start")
         .collect();
     let expected = [

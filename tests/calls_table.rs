@@ -95,6 +95,10 @@ impl Admit for Gates {
     fn spare(&self, stage: Stage) -> u32 {
         self.gates.get(&stage).map_or(0, Gate::spare)
     }
+
+    fn has_queue(&self, stage: Stage) -> bool {
+        self.gates.get(&stage).is_some_and(|gate| gate.limits().queue > 0)
+    }
 }
 
 /// A call, its gates, and a clock that the test moves.
@@ -141,7 +145,7 @@ fn bench() -> Bench {
         speed: 1.0,
         out_rate_hz: 24_000,
         stops_at_pause: false,
-        turn_detection: config.turn_detection(agent, &abilities),
+        turn_detection: config.turn_detection(&abilities),
         transcribe: true,
         transcription_only: false,
         extra_events: true,

@@ -56,6 +56,78 @@ fn what_is_said_is_true_for_every_cause_stage_and_locale() {
     }
 }
 
+/// Every position that a call can have on the ladder: rungs tried before, retries used, gates with
+/// room and without.
+#[test]
+fn what_is_said_is_true_at_every_position_of_the_ladder() {
+    let script = script();
+    let mut offers = 0;
+    for cause in Cause::all() {
+        for position in 0..64_u32 {
+            let is = |bit: u32| position & (1 << bit) != 0;
+            let rungs = [Rung::Wait, Rung::Retry, Rung::Callback, Rung::Handoff];
+            let tried: Vec<Rung> =
+                (0..4).filter(|at| is(*at)).map(|at| rungs[at as usize]).collect();
+            let (callback, handoff) = (is(4), is(5));
+            let climb =
+                Climb { tried: &tried, callback_offered: callback, handoff_offered: handoff };
+            for retries in 0..=script.ladder.retry_max() {
+                let facts = Facts::of(&cause).retried(retries);
+                let next = script.ladder.next(&cause, &climb, &facts);
+                let id = next.prompt.expect("no rung without a prompt is reached");
+                let facts = match next.rung {
+                    Rung::Callback if callback => facts.offering(Rung::Callback),
+                    Rung::Handoff if handoff => facts.offering(Rung::Handoff),
+                    Rung::Callback | Rung::Handoff => panic!("{} without room", next.rung),
+                    Rung::Wait | Rung::Retry | Rung::Goodbye => facts,
+                };
+                assert!(next.rung == Rung::Goodbye || !tried.contains(&next.rung));
+                offers += u32::from(matches!(next.rung, Rung::Callback | Rung::Handoff));
+                for (locale, book) in &script.prompts.0 {
+                    let claims = &book.prompts[&id].claims;
+                    let label = cause.label();
+                    assert!(
+                        facts.hold_on(next.rung, claims),
+                        "{label}: {id} in {locale} claims {claims:?}: {facts:?}"
+                    );
+                    let promise = claims.iter().find(|claim| PROMISES.contains(claim));
+                    assert_eq!(promise, None, "{id} in {locale} promises something");
+                }
+            }
+        }
+    }
+    assert!(offers > 1_000, "{offers} positions offer something");
+}
+
+/// What is said of a rung on the way to its proof: where to, that somebody is asked, that it is
+/// there already, that nobody knows.
+#[test]
+fn what_is_said_of_a_rung_on_its_way_is_true() {
+    let script = script();
+    let mut said = std::collections::BTreeSet::new();
+    for cause in Cause::all() {
+        let facts = Facts::of(&cause);
+        let ways = [
+            (Rung::Callback, facts.clone().offering(Rung::Callback).needs_number()),
+            (Rung::Handoff, facts.clone().asked()),
+            (Rung::Retry, facts.clone().outcome_unknown()),
+            (Rung::Retry, facts.clone().exists()),
+        ];
+        for (rung, facts) in ways {
+            let Some(id) = script.ladder.say(&cause, rung, &facts) else { continue };
+            for book in script.prompts.0.values() {
+                let claims = &book.prompts[&id].claims;
+                assert!(facts.hold_on(rung, claims), "{}: {id} claims {claims:?}", cause.label());
+                assert!(!claims.iter().any(|claim| PROMISES.contains(claim)), "{id}");
+            }
+            said.insert(id.to_string());
+        }
+    }
+    for id in ["ask_number", "handoff_trying", "callback_unknown", "callback_exists"] {
+        assert!(said.contains(id), "{id} is never said");
+    }
+}
+
 /// The whole table as people read it.
 #[test]
 fn the_table_is_as_it_was_agreed() {

@@ -331,4 +331,6 @@ pub trait Admit {
     /// Units that nobody holds and nobody waits for: what may be used by work that can be done
     /// without.
     fn spare(&self, stage: Stage) -> u32;
+    /// Whether an offer may wait there.
+    fn has_queue(&self, stage: Stage) -> bool;
 }

@@ -28,6 +28,12 @@ impl Call {
     /// Offers the present answer's next round to the model's gate.
     pub(super) fn ask_model(&mut self, now: Timestamp, admit: &mut dyn Admit) {
         let Some(turn) = self.floor.answer().map(|answer| answer.turn) else { return };
+        if self.is_behind_itself(admit) {
+            if let Some(answer) = self.floor.answer() {
+                answer.model = Model::Behind;
+            }
+            return;
+        }
         let model = match self.offer(now, admit, Stage::Model, turn.born, Some(turn)) {
             Verdict::Admitted(lease) => return self.think(now, admit, lease),
             Verdict::Queued(ticket) => Model::Waiting(ticket),
@@ -202,6 +208,9 @@ impl Call {
     /// A phrase is complete: the synthesiser is asked for, once a round.
     fn say(&mut self, now: Timestamp, admit: &mut dyn Admit, text: String) {
         let Some(answer) = self.floor.answer() else { return };
+        // Words of another round follow those of the one before.
+        let joins = answer.phrases > 0 && answer.playout.ends_bare();
+        let text = if joins && !text.starts_with(' ') { format!(" {text}") } else { text };
         let index = answer.phrases;
         answer.phrases += 1;
         answer.playout.announce(index, &text);

@@ -9,7 +9,7 @@
 use super::Call;
 use super::fallback::Cause;
 use super::runs::labels;
-use super::state::{Model, Voice};
+use super::state::{Model, Owed, Voice};
 use crate::admission::{Admit, Claimed, Lease, OfferId, Refusal, Release, mutant};
 use crate::dialogue::Finish;
 use crate::evidence::Evidence;
@@ -115,6 +115,29 @@ impl Call {
             self.note(Stage::Synthesis, "expired", CLAIM, Some(turn));
         }
         lapsed
+    }
+
+    /// No unit is free, and this call's own cancelled runs still hold some: it is not refused for
+    /// what it has itself asked to stop (B101).
+    pub(super) fn is_behind_itself(&mut self, admit: &dyn Admit) -> bool {
+        let speaks = self.floor.answer().is_some_and(|answer| {
+            answer.modality == Modality::Audio && matches!(answer.voice, Voice::Unasked)
+        });
+        let stages = [(Stage::Model, true), (Stage::Synthesis, speaks)];
+        stages.into_iter().any(|(stage, wanted)| {
+            let own = |owed: &Owed| {
+                owed.stage == stage && owed.cancelled.is_some() && owed.lease.is_some()
+            };
+            let refuses = admit.spare(stage) == 0 && !admit.has_queue(stage);
+            wanted && refuses && self.owed.values().any(own)
+        })
+    }
+
+    /// A run has ended: an answer that waited for that asks now.
+    pub(super) fn ask_behind(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        if self.floor.answer().is_some_and(|answer| matches!(answer.model, Model::Behind)) {
+            self.ask_model(now, admit);
+        }
     }
 }
 

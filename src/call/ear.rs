@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::state::{Ear, Floor, Pause, Recognition, Then, Utterance};
-use super::{Action, Call, Measure};
+use super::{Action, Call, DEAF_MAX, Measure};
 use crate::admission::{Admit, Cancelled};
 use crate::dialogue::Transcript;
 use crate::id::{RunId, UtteranceId};
@@ -35,6 +35,12 @@ impl Call {
         }
         match &self.ear {
             Ear::Quiet if edge == Some(Edge::Started) => self.speech_began(now, admit, turns),
+            // A wordless sound pauses, or has gone on for long: what comes now may be the caller.
+            Ear::Quiet if self.speech.is_on() => {
+                if edge == Some(Edge::Paused) || now >= self.deaf_until {
+                    self.speech.reset();
+                }
+            }
             Ear::Quiet => {}
             Ear::Suspect(_) => self.suspect_heard(now, admit, edge),
             Ear::Hearing(_) => self.turn_heard(now, admit, turns, edge),
@@ -71,6 +77,7 @@ impl Call {
         from: Duration,
     ) -> Utterance {
         self.counters.utterance += 1;
+        let over_statement = self.floor.is_audible() && !self.asked_something(now);
         let recognition = self.open_recogniser(now, admit, born, from);
         Utterance {
             id: UtteranceId(self.counters.utterance),
@@ -78,6 +85,7 @@ impl Call {
             from,
             began: now,
             took_floor: false,
+            over_statement,
             last_speech: now,
             last_speech_at: self.sound_at,
             recognition,
@@ -105,6 +113,9 @@ impl Call {
         }
         self.look_again(now, admit);
         self.guess(now, admit);
+        if !is_final {
+            self.is_noise(now, admit);
+        }
     }
 
     pub(super) fn on_turn_judged(
@@ -123,6 +134,35 @@ impl Call {
             pause.judged = Some(probability);
             self.look_again(now, admit);
         }
+    }
+
+    /// There were no words in all of a long sound for which an answer is held back, or was given
+    /// up: nobody is speaking (B19). What it goes on with is not listened to.
+    fn is_noise(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        let Ear::Hearing(utterance) = &self.ear else { return };
+        let long = now >= utterance.began + self.quiet_max();
+        let wordless = utterance.partial.as_ref().is_some_and(|words| words.trim().is_empty());
+        if long && wordless && self.is_waited_for() {
+            let speech = self.speech.clone();
+            self.deaf_until = now + DEAF_MAX;
+            self.on_utterance_max(now, admit);
+            self.speech = speech;
+        }
+    }
+
+    /// Something waits for the caller to have spoken: an answer held back, or one given up.
+    fn is_waited_for(&self) -> bool {
+        let took_floor = matches!(&self.ear, Ear::Hearing(utterance) if utterance.took_floor);
+        took_floor || matches!(self.floor, Floor::Thinking(_))
+    }
+
+    /// When to ask whether a long sound has any words.
+    pub(super) fn noise_due(&self) -> Option<Timestamp> {
+        let Ear::Hearing(utterance) = &self.ear else { return None };
+        let spoken = utterance.partial.as_ref().is_some_and(|words| !words.trim().is_empty());
+        let asks = self.profile.partials && !spoken && utterance.pause.is_none();
+        let due = utterance.partial_due.max(utterance.began + self.quiet_max());
+        (asks && self.is_waited_for()).then_some(due)
     }
 
     /// An utterance that is being heard or whose words are awaited.
@@ -335,12 +375,12 @@ impl Call {
 
     // === timers of the ear ===
 
-    /// Asks for the words of a suspected barge-in so far.
+    /// Asks for the words so far of a suspected barge-in, or of a long sound.
     pub(super) fn on_partial_due(&mut self, now: Timestamp) {
         let every = self.profile.barge_in.partial_every;
         self.counters.decode += 1;
         let seq = self.counters.decode;
-        let Ear::Suspect(utterance) = &mut self.ear else { return };
+        let (Ear::Suspect(utterance) | Ear::Hearing(utterance)) = &mut self.ear else { return };
         utterance.partial_due = now + every;
         if let Some(run) = utterance.recognition.open_run() {
             self.act(Action::Decode { run, seq, is_final: false });

@@ -267,6 +267,8 @@ pub enum Timer {
     Arranging,
     /// Nobody has spoken for the idle time.
     Idle,
+    /// Nobody has spoken for so long that the call ends.
+    IdleMax,
     /// A goodbye was to be heard by now.
     Goodbye,
     /// The call has reached its longest time.

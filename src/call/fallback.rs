@@ -38,9 +38,17 @@ impl Cause {
         Cause::Refused(refusal)
     }
 
-    /// What a rung is established for, once it is: its own stage had to be asked.
-    pub(super) fn refused_rung(stage: Stage) -> Cause {
-        Cause::Expired(stage)
+    /// A rung's own gate, or what stands behind it, did not establish it.
+    pub(super) fn is_of_rung(&self) -> bool {
+        let stage = match self {
+            Cause::Refused(refusal) => Some(refusal.stage),
+            Cause::Expired(stage) | Cause::Failed(stage, _) | Cause::StillQueued(stage) => {
+                Some(*stage)
+            }
+            Cause::NotReached(_) => Some(Stage::Handoff),
+            Cause::BudgetSpent | Cause::CallEnds(_) => None,
+        };
+        matches!(stage, Some(Stage::Callback | Stage::Handoff))
     }
 
     /// A wait that ran out.
@@ -136,6 +144,7 @@ impl Call {
             tried: &self.tried,
             callback: listens && self.may_offer(admit, Rung::Callback),
             handoff: listens && self.may_offer(admit, Rung::Handoff),
+            on_record: self.on_record.as_ref(),
         };
         let said = self.profile.fallback.choose(cause, &self.profile.language, &standing);
         // Not offered and not waiting are no refusals.
@@ -226,7 +235,7 @@ impl Call {
         let queued = match (&answer.model, &answer.voice) {
             (Model::Waiting(_), _) => Some(Stage::Model),
             (_, Voice::Waiting(..)) => Some(Stage::Synthesis),
-            (Model::Writing(_) | Model::Done(_), _) => None,
+            (Model::Behind | Model::Writing(_) | Model::Done(_), _) => None,
         };
         let Some(stage) = queued else {
             let cause = match answer.modality {
@@ -368,6 +377,8 @@ pub struct Standing<'a> {
     pub callback: bool,
     /// A human can be offered.
     pub handoff: bool,
+    /// A callback is on record: its commit came too late to be told.
+    pub on_record: Option<&'a CallbackReceipt>,
 }
 
 /// A fact about a rung beyond its cause: the promises carry their proofs.

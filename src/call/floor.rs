@@ -14,6 +14,15 @@ use crate::time::Timestamp;
 
 use super::state::Model;
 
+/// How an utterance stood beside the agent's own speech.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beside {
+    /// An answer was given up for it.
+    pub took_floor: bool,
+    /// It began over something that was no question.
+    pub over_statement: bool,
+}
+
 impl Call {
     // === turns ===
 
@@ -23,12 +32,13 @@ impl Call {
         now: Timestamp,
         admit: &mut dyn Admit,
         born: Timestamp,
-        took_floor: bool,
+        beside: Beside,
         then: Then,
         text: &str,
     ) {
-        let answering = matches!(self.floor, Floor::Thinking(_));
-        let only_go_on = answering && self.profile.barge_in.is_backchannel(text);
+        let Beside { took_floor, over_statement } = beside;
+        let goes_on = matches!(self.floor, Floor::Thinking(_)) || over_statement && !took_floor;
+        let only_go_on = goes_on && self.profile.barge_in.is_backchannel(text);
         let nothing = text.is_empty() || only_go_on;
         match then {
             Then::Respond(request, tag, asked) => self.on_respond(now, admit, asked, request, tag),
@@ -42,7 +52,11 @@ impl Call {
                 self.retries = tried;
             }
             // The reply that was being made is kept (B19, B21).
-            Then::Answer | Then::Nothing if nothing => self.send_frames(now, admit),
+            Then::Answer | Then::Nothing if nothing => {
+                self.send_frames(now, admit);
+                // Words that had waited for these are answered without them.
+                self.floor_is_free(now, admit);
+            }
             Then::Answer if self.unwanted(now, admit, born, text) => {}
             Then::Answer if self.answers_offer(now, admit, born, text) => {}
             Then::Answer => self.answer_words(now, admit, born),
@@ -52,7 +66,7 @@ impl Call {
 
     /// One answer to these words: at once, or behind an answer that nobody may interrupt.
     pub(super) fn answer_words(&mut self, now: Timestamp, admit: &mut dyn Admit, born: Timestamp) {
-        if self.floor.is_audible() || self.must_be_heard() {
+        if self.floor.is_audible() || self.must_be_heard() || self.is_arranging() {
             self.unanswered = true;
             return self.send_frames(now, admit);
         }
@@ -100,7 +114,11 @@ impl Call {
             Then::Nothing => {}
             // The client's own request stands; what it asks about may not be in speech at all.
             Then::Respond(request, tag, asked) => self.on_respond(now, admit, asked, request, tag),
-            Then::Answer if self.floor.is_audible() || self.must_be_heard() => {}
+            // Told behind what sounds now.
+            Then::Answer if self.floor.is_audible() || self.must_be_heard() => {
+                self.unheard = Some(cause);
+            }
+            Then::Answer if self.is_arranging() => {}
             Then::Answer => {
                 let turn = self.commit_turn(now, admit);
                 let answer = self.new_answer(now, turn, born, ResponseRequest::default());
@@ -115,6 +133,7 @@ impl Call {
         self.counters.turn += 1;
         self.last_activity = now;
         self.unanswered = false;
+        self.unheard = None;
         let turn = TurnId(self.counters.turn);
         self.orphan_tools();
         self.fence(now, admit, Cancelled::Superseded);
@@ -132,9 +151,16 @@ impl Call {
         if let Ear::Suspect(_) = self.ear {
             self.announce_suspect();
         }
-        if self.unanswered && matches!(self.floor, Floor::Listening { .. }) {
+        // What the caller is saying belongs to what they said before.
+        if self.is_hearing() || !matches!(self.floor, Floor::Listening { .. }) {
+            return;
+        }
+        if self.unanswered {
+            self.unheard = None;
             let turn = self.commit_turn(now, admit);
             self.start_answer(now, admit, turn, now, ResponseRequest::default());
+        } else if let Some(cause) = self.unheard.take() {
+            self.commit_wordless(now, admit, now, Then::Answer, cause);
         }
     }
 
@@ -220,11 +246,14 @@ impl Call {
     /// What the far end plays or has played of the present answer.
     pub(super) fn sounding(&mut self, now: Timestamp) -> Option<(ItemId, Duration)> {
         let (item, playout) = self.floor.playout()?;
-        playout.has_sent().then(|| (item.clone(), playout.heard(now)))
+        playout.has_sent().then(|| (item.clone(), playout.credited(now)))
     }
 
     pub(super) fn clear_far_end(&mut self, now: Timestamp, sounding: Option<(ItemId, Duration)>) {
         let Some((item, played)) = sounding else { return };
+        if crate::admission::mutant::is("flush_eats_control") {
+            self.actions.clear();
+        }
         self.plays_until = now;
         self.tell(ToCaller::ClearFarEnd { item: item.clone(), played });
         let cleared = item.clone();
@@ -263,6 +292,7 @@ impl Call {
             consent: self.consent(),
             calls: Vec::new(),
             rounds: 0,
+            called: 0,
             progress: now,
             told_to_wait: false,
             usage: Usage::default(),

@@ -16,6 +16,20 @@ const KEYS_MAX: usize = 64;
 /// The key that says "that was all".
 const END_KEY: char = '#';
 
+/// What stands before the keys in the words that the model is shown.
+const PRESSED: &str = "Keys pressed: ";
+
+/// What pressed keys mean as an answer: one is yes and two is no, as telephone menus have it.
+/// Other words mean what they say.
+pub(super) fn meant(said: &str) -> &str {
+    let Some(keys) = said.strip_prefix(PRESSED) else { return said };
+    match keys.trim_end_matches(END_KEY) {
+        "1" => "yes",
+        "2" => "no",
+        keys => keys,
+    }
+}
+
 /// Keys pressed so far.
 #[derive(Debug)]
 pub(super) struct Keys {
@@ -58,19 +72,23 @@ impl Call {
 
     /// When the keys so far are a turn.
     pub(super) fn keys_due(&self) -> Option<Timestamp> {
-        self.keys.as_ref().map(|keys| keys.due)
+        // What the caller is saying comes first: one turn after the other.
+        let quiet = !self.is_hearing();
+        self.keys.as_ref().filter(|_| quiet).map(|keys| keys.due)
     }
 
     /// No further key came: those pressed are what the caller says.
     pub(super) fn on_keys_due(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        if self.is_hearing() {
+            return;
+        }
         let Some(keys) = self.keys.take_if(|keys| keys.due <= now) else { return };
-        let (id, text) = (self.next_item(), format!("Keys pressed: {}", keys.pressed));
-        // One is yes and two is no, as telephone menus have it.
-        let said = match keys.pressed.trim_end_matches(END_KEY) {
-            "1" => "yes".to_owned(),
-            "2" => "no".to_owned(),
-            keys => keys.to_owned(),
-        };
+        if keys.pressed == "#" {
+            // The end of nothing.
+            return self.send_frames(now, admit);
+        }
+        let (id, text) = (self.next_item(), format!("{PRESSED}{}", keys.pressed));
+        let said = meant(&text).to_owned();
         let body = ItemBody::Text { role: Role::User, text };
         let after = self.append(&id, body.clone(), ItemStatus::Completed);
         let item = Item { id, body, status: ItemStatus::Completed };
@@ -80,7 +98,9 @@ impl Call {
             TurnDetection::Server(turns) => turns.create_response,
         };
         if answers && !self.settings.transcription_only && !matches!(self.floor, Floor::Ringing) {
-            if !self.answers_offer(now, admit, keys.last, &said) {
+            let answered = self.unwanted(now, admit, keys.last, &said)
+                || self.answers_offer(now, admit, keys.last, &said);
+            if !answered {
                 self.answer_words(now, admit, keys.last);
             }
         } else {

@@ -26,8 +26,9 @@ use std::time::Duration;
 
 use crate::admission::{Admit, Cancelled, OwnerId, mutant};
 use crate::dialogue::{Item, ItemBody, ItemStatus};
+use crate::evidence::CallbackReceipt;
 use crate::fallback::Rung;
-use crate::id::{CallId, ClassId, Generation, ItemId, ResponseId, RunId, TenantId, TurnId};
+use crate::id::{Generation, ItemId, ResponseId, RunId, ToolId, TurnId};
 use crate::leg::{FromCaller, HangUp, Settings, ToCaller, TurnDetection};
 use crate::time::{Timestamp, ms};
 use crate::turn::history::History;
@@ -35,6 +36,7 @@ use crate::turn::speech::SpeechTracker;
 
 mod answer;
 mod claim;
+mod consent;
 mod ear;
 mod event;
 mod fallback;
@@ -43,6 +45,7 @@ mod greeting;
 mod guess;
 mod keys;
 mod offers;
+mod orders;
 mod profile;
 mod recogniser;
 mod requests;
@@ -62,14 +65,19 @@ pub use greeting::Greeting;
 use guess::Guess;
 use keys::Keys;
 use offers::Offered;
-pub use profile::{Offering, Offers, Profile};
+use orders::Order;
+pub use profile::{Identity, Offering, Offers, Profile};
 pub use rungs::{Arranged, Wish};
 use state::{Ear, Floor, Orphan, Owed, Settling, Side, Stray};
 
 /// Deliberately broken variants of the call's mechanisms, each caught by a fixture
 /// (`cargo test --features mutants --test calls_mutants`).
-pub const MUTANTS: [&str; 13] = [
+pub const MUTANTS: [&str; 18] = [
+    "promise_before_commit",
+    "offer_without_room",
+    "arranged_unit_dropped",
     "fence_only_before_synthesis",
+    "flush_eats_control",
     "history_from_generated_text",
     "tool_started_after_fence",
     "resume_forgotten",
@@ -82,31 +90,8 @@ pub const MUTANTS: [&str; 13] = [
     "guess_kept",
     "greeting_unprotected",
     "consent_not_asked",
+    "tool_started_over_the_caller",
 ];
-
-/// Who is calling: fixed when the call begins.
-#[derive(Clone, Debug)]
-pub struct Identity {
-    /// The call.
-    pub call: CallId,
-    /// Who pays.
-    pub tenant: TenantId,
-    /// Its workload class.
-    pub class: ClassId,
-    /// The first part of the names of the items this call makes.
-    pub item_prefix: String,
-    /// Where the caller can be rung, as far as the transport knows.
-    pub number: Option<String>,
-    /// What the agent says first; `None` waits for the caller.
-    pub greeting: Option<Greeting>,
-}
-
-impl Identity {
-    /// The owners this call is at the gates: the conversation, and the answers beside it.
-    pub fn owners(&self) -> [OwnerId; 2] {
-        [OwnerId(self.call.0 * 2), OwnerId(self.call.0 * 2 + 1)]
-    }
-}
 
 /// One live conversation.
 #[derive(Debug)]
@@ -122,6 +107,8 @@ pub struct Call {
     settling: VecDeque<Settling>,
     history: History,
     speech: SpeechTracker,
+    /// A sound in which there were no words is not listened to any more: until it pauses, or then.
+    deaf_until: Timestamp,
     /// When the caller's sound last came, and how far it reaches.
     last_sound: Timestamp,
     sound_at: Duration,
@@ -135,10 +122,16 @@ pub struct Call {
     plays_until: Timestamp,
     /// Words came while an answer sounded that nobody may interrupt: they are answered behind it.
     unanswered: bool,
+    /// Words came while such an answer sounded, and nobody could make them out: told behind it.
+    unheard: Option<Cause>,
     /// A model already asked about words that may be a whole turn.
     guess: Option<Guess>,
     /// Keys pressed that are no turn yet.
     keys: Option<Keys>,
+    /// What tools were asked to change in the world, until it was told.
+    orders: Vec<Order>,
+    /// Tool calls that the caller has not agreed to.
+    not_agreed: Vec<(ToolId, String)>,
     /// How often in a row the caller was asked to try again.
     retries: u32,
     /// Rungs that were tried since something was last answered, and not established.
@@ -147,6 +140,8 @@ pub struct Call {
     offers_made: Vec<Rung>,
     /// What the caller was offered and has not answered to.
     offered: Option<Offered>,
+    /// A callback that is on record although the caller was told that nobody knows.
+    on_record: Option<CallbackReceipt>,
     /// When somebody was last heard: the idle time counts from here.
     last_activity: Timestamp,
     owed: BTreeMap<RunId, Owed>,
@@ -192,6 +187,7 @@ impl Call {
             settling: VecDeque::new(),
             history: History::default(),
             speech: SpeechTracker::new(threshold),
+            deaf_until: now,
             last_sound: now,
             sound_at: Duration::ZERO,
             taken_to: Duration::ZERO,
@@ -199,12 +195,16 @@ impl Call {
             pace: crate::turn::playout::CHARS_PER_S,
             plays_until: now,
             unanswered: false,
+            unheard: None,
             guess: None,
             keys: None,
+            orders: Vec::new(),
+            not_agreed: Vec::new(),
             retries: 0,
             tried: Vec::new(),
             offers_made: Vec::new(),
             offered: None,
+            on_record: None,
             last_activity: now,
             owed: BTreeMap::new(),
             sides: BTreeMap::new(),
@@ -487,5 +487,7 @@ const UTTERANCE_MAX: Duration = ms(60_000);
 const GOODBYE_MAX: Duration = ms(15_000);
 /// Answers in text that may run beside the conversation.
 const SIDES_MAX: usize = 4;
+/// How long a wordless sound is not listened to before it is given another chance.
+const DEAF_MAX: Duration = ms(8_000);
 /// Without sound for this long in mid-speech the caller is taken to be silent (B23).
 const AUDIO_GAP: Duration = ms(300);

@@ -5,7 +5,8 @@ use super::Call;
 use super::fallback::{Cause, Fact, Said};
 use super::rungs::stage_of;
 use super::state::{Afterwards, Turn};
-use crate::admission::Admit;
+use crate::admission::{Admit, Answer as Verdict, Cancelled, Release, mutant};
+use crate::evidence::Evidence;
 use crate::fallback::Rung;
 use crate::time::Timestamp;
 use crate::turn::number;
@@ -34,7 +35,9 @@ impl Call {
             Rung::Wait | Rung::Retry | Rung::Goodbye => return false,
         };
         let known = rung == Rung::Handoff || self.identity.number.is_some();
-        policy.allows(known) && !self.tried.contains(&rung) && admit.spare(stage_of(rung)) > 0
+        let arranged = rung == Rung::Callback && self.on_record.is_some();
+        let room = admit.spare(stage_of(rung)) > 0 || mutant::is("offer_without_room");
+        policy.allows(known) && !self.tried.contains(&rung) && !arranged && room
     }
 
     /// The prompt that is about to be said asks the caller whether they want this.
@@ -134,6 +137,9 @@ impl Call {
         turn: Turn,
         mut offered: Offered,
     ) {
+        if let Err(cause) = self.room_for(now, admit, offered.rung) {
+            return self.rung_failed(now, admit, turn, &cause, offered.rung, "refused");
+        }
         offered.tries += 1;
         let said = self.say_of(&offered.cause, offered.rung, Fact::NeedsNumber);
         match said {
@@ -145,6 +151,25 @@ impl Call {
                 self.offered = Some(offered);
             }
             _ => self.rung_failed(now, admit, turn, &offered.cause, offered.rung, "no_number"),
+        }
+    }
+
+    /// It can still be had. When it cannot, its gate is asked and says so itself.
+    fn room_for(&mut self, now: Timestamp, admit: &mut dyn Admit, rung: Rung) -> Result<(), Cause> {
+        let stage = stage_of(rung);
+        if admit.spare(stage) > 0 {
+            return Ok(());
+        }
+        match self.offer(now, admit, stage, now, None) {
+            Verdict::Refused(refusal) => Err(Cause::refused(refusal)),
+            Verdict::Queued(ticket) => {
+                admit.withdraw(now, ticket, Cancelled::Superseded);
+                Err(Cause::expired(stage))
+            }
+            Verdict::Admitted(lease) => {
+                let _ = admit.settle(now, lease, Release::Completed(Evidence::NeverStarted));
+                Ok(())
+            }
         }
     }
 }

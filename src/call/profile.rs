@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::fallback::Choose;
-use crate::id::{Stage, ToolId};
+use super::greeting::Greeting;
+use crate::admission::OwnerId;
+use crate::id::{CallId, ClassId, Stage, TenantId, ToolId};
 use crate::turn::bargein::BargeIn;
 use crate::turn::end;
 
@@ -73,8 +75,12 @@ pub struct Profile {
     pub fallback: std::sync::Arc<dyn Choose>,
     /// Which alternatives callers are offered.
     pub offers: Offers,
+    /// Most tool calls that one turn may make.
+    pub tool_calls_max: usize,
     /// The longest a call may last.
     pub call_max: Duration,
+    /// The longest that both sides may be silent with nothing in flight.
+    pub idle_max: Option<Duration>,
 }
 
 impl Profile {
@@ -87,5 +93,29 @@ impl Profile {
             }
             other => other.kind().to_owned(),
         }
+    }
+}
+
+/// Who is calling: fixed when the call begins.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The call.
+    pub call: CallId,
+    /// Who pays.
+    pub tenant: TenantId,
+    /// Its workload class.
+    pub class: ClassId,
+    /// The first part of the names of the items this call makes.
+    pub item_prefix: String,
+    /// Where the caller can be rung, as far as the transport knows.
+    pub number: Option<String>,
+    /// What the agent says first; `None` waits for the caller.
+    pub greeting: Option<Greeting>,
+}
+
+impl Identity {
+    /// The owners this call is at the gates: the conversation, and the answers beside it.
+    pub fn owners(&self) -> [OwnerId; 2] {
+        [OwnerId(self.call.0 * 2), OwnerId(self.call.0 * 2 + 1)]
     }
 }

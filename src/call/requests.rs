@@ -71,7 +71,11 @@ impl Call {
         played: Duration,
         tag: Tag,
     ) {
-        self.on_heard(now, &item, played);
+        if let Some((sounding, playout)) = self.floor.playout()
+            && *sounding == item
+        {
+            playout.cap(played);
+        }
         match self.history.truncate(&item, played) {
             Ok(_) => self.tell(ToCaller::Truncated { item: item.clone(), played }),
             Err(Wrong::NotSpoken) => {

@@ -12,11 +12,11 @@
 
 use std::time::Duration;
 
-use super::fallback::{Cause, Fact, Said};
+use super::fallback::{Cause, Fact, Said, Standing};
 use super::offers::Offered;
 use super::state::{Afterwards, Consolation, Floor, Leaving, Turn};
 use super::{Action, Call, GOODBYE_MAX};
-use crate::admission::{Admit, Answer as Verdict, Cancelled, Lease, OfferId, Ticket};
+use crate::admission::{Admit, Answer as Verdict, Cancelled, Lease, OfferId, Ticket, mutant};
 use crate::evidence::{CallbackReceipt, HandoffAck};
 use crate::fallback::{NotReached, Rung};
 use crate::fault::Fault;
@@ -27,6 +27,8 @@ use crate::turn::words::{Reply, reply};
 
 /// How long a human may take to say that they take the caller.
 const HANDOFF_MAX: Duration = ms(45_000);
+/// What a commit is given at least, however late the caller's yes was understood.
+const COMMIT_MIN: Duration = ms(250);
 /// How long the acknowledged human may take to be connected.
 const CONNECT_MAX: Duration = ms(30_000);
 
@@ -84,6 +86,8 @@ pub(super) struct Arranging {
     pub rung: Rung,
     turn: Turn,
     wish: Wish,
+    /// Why it was offered.
+    cause: Cause,
     pub unit: Unit,
     /// It is given up then.
     pub by: Timestamp,
@@ -94,11 +98,13 @@ pub(super) struct Arranging {
 pub(super) enum Unit {
     Waiting(Ticket),
     Running(RunId),
+    /// Somebody has said that they take the caller.
+    Acknowledged(RunId),
 }
 
 impl Unit {
     fn is_run(&self, run: RunId) -> bool {
-        matches!(self, Unit::Running(own) if *own == run)
+        matches!(self, Unit::Running(own) | Unit::Acknowledged(own) if *own == run)
     }
 
     fn awaits(&self, offer: OfferId) -> bool {
@@ -128,10 +134,14 @@ impl Call {
         let (said, about) = (said.to_owned(), cause.code());
         let language = self.profile.language.clone();
         let wish = Wish { rung, destination, asked, said, about, language };
-        let by = match rung {
-            Rung::Handoff => now + HANDOFF_MAX,
-            _ => now + self.quiet_max(),
+        let by = match (rung, turn.audible_by) {
+            (Rung::Handoff, _) => now + HANDOFF_MAX,
+            (_, Some(audible_by)) => audible_by.max(now + COMMIT_MIN),
+            (_, None) => now + self.quiet_max(),
         };
+        if mutant::is("promise_before_commit") && rung == Rung::Callback {
+            return self.promise_unproven(now, admit, turn, &cause);
+        }
         let unit = match self.offer(now, admit, stage_of(rung), now, None) {
             Verdict::Admitted(lease) => Unit::Running(self.start_arranging(lease, &wish)),
             Verdict::Queued(ticket) => Unit::Waiting(ticket),
@@ -140,15 +150,41 @@ impl Call {
                 return self.rung_failed(now, admit, turn, &cause, rung, "refused");
             }
         };
-        let arranging = Box::new(Arranging { rung, turn, wish, unit, by });
-        match self.say_of(&cause, rung, Fact::Asked) {
-            // A human takes their time: the caller is told what is being done meanwhile.
-            Some(said) if rung == Rung::Handoff => {
+        // A human takes their time: the caller is told what is being done meanwhile.
+        let said = match (rung, &unit) {
+            (Rung::Handoff, Unit::Waiting(_)) => {
+                let (waits, language) =
+                    (Cause::StillQueued(Stage::Handoff), &self.profile.language);
+                Some(self.profile.fallback.choose(&waits, language, &Standing::default()))
+            }
+            (Rung::Handoff, _) => self.say_of(&cause, rung, Fact::Asked),
+            _ => None,
+        };
+        let arranging = Box::new(Arranging { rung, turn, wish, cause: cause.clone(), unit, by });
+        match said {
+            Some(said) => {
                 let then = Afterwards::Arrange(arranging);
                 self.speak(now, &cause, said, None, Some(turn), then);
             }
-            _ => self.floor = Floor::Arranging(arranging),
+            None => self.floor = Floor::Arranging(arranging),
         }
+    }
+
+    /// A broken variant: says that it is on record before anybody has put it there.
+    fn promise_unproven(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        turn: Turn,
+        cause: &Cause,
+    ) {
+        let standing = Standing::default();
+        let said = self.profile.fallback.choose(cause, &self.profile.language, &standing);
+        let prompt = "callback_committed".to_owned();
+        self.stop_listening(now, admit, Cancelled::HangUp);
+        let leaving = Leaving { why: HangUp::Goodbye, by: now + GOODBYE_MAX };
+        let said = Said { prompt, ends_call: true, ..said };
+        self.speak(now, cause, said, None, Some(turn), Afterwards::HangUp(leaving));
     }
 
     fn start_arranging(&mut self, lease: Lease, wish: &Wish) -> RunId {
@@ -190,13 +226,16 @@ impl Call {
         if !waits || reply(said, &self.profile.language) != Reply::No {
             return false;
         }
-        let Some(Arranging { rung, unit, .. }) = self.take_arranging(now) else { return false };
+        let Some(Arranging { rung, unit, cause, .. }) = self.take_arranging(now) else {
+            return false;
+        };
         match unit {
             Unit::Waiting(ticket) => admit.withdraw(now, ticket, Cancelled::Client),
-            Unit::Running(run) => self.cancel_run(now, admit, run, Cancelled::Client),
+            Unit::Running(run) | Unit::Acknowledged(run) => {
+                self.cancel_run(now, admit, run, Cancelled::Client);
+            }
         }
         let turn = self.reply_turn(now, admit, born);
-        let cause = Cause::NotReached(NotReached::Declined);
         self.rung_failed(now, admit, turn, &cause, rung, "caller_declined");
         true
     }
@@ -244,6 +283,9 @@ impl Call {
         match prompt.then {
             Afterwards::Arrange(arranging) => {
                 if prompt.opened {
+                    // All that was sent will be heard: nobody clears it.
+                    let (script, sent) = (prompt.playout.script(), prompt.playout.sent_time());
+                    self.history.set_heard(&prompt.item, script, sent, sent);
                     self.history.finish_spoken(&prompt.item, prompt.playout.all_sent());
                     self.tell_heard(&prompt.item);
                 }
@@ -266,27 +308,43 @@ impl Call {
     ) {
         if let Arranged::Callback(receipt) = &what
             && let Some(lease) = self.owed.get_mut(&run).and_then(|owed| owed.lease.take())
+            && !mutant::is("arranged_unit_dropped")
         {
             // The promise outlives the call: its unit comes back when it is kept.
             admit.keep(now, lease, receipt.id());
         }
         if !self.arranging().is_some_and(|arranging| arranging.unit.is_run(run)) {
-            // The caller was told that nothing is known, or has left: whoever keeps the promise is
-            // told that it was not wanted any more.
+            // The caller was told that nothing is known, or has left. What is on record stays: it
+            // is what they wanted, and the next prompt knows of it.
+            if let Arranged::Callback(receipt) = what {
+                self.offered.take_if(|offered| offered.rung == Rung::Callback);
+                self.on_record = Some(receipt);
+                if self.has_ended().is_none() {
+                    self.tell_rung(Rung::Callback, "late");
+                }
+            }
             return self.late(run, "rung");
         }
+        let twice = matches!((&what, self.arranging()), (Arranged::Acknowledged(_), Some(a))
+            if matches!(a.unit, Unit::Acknowledged(_)));
+        if twice {
+            // The first one was enough.
+            return;
+        }
         let Some(arranging) = self.take_arranging(now) else { return };
-        let (rung, turn) = (arranging.rung, arranging.turn);
+        let (rung, turn, offered_for) = (arranging.rung, arranging.turn, arranging.cause.clone());
         match what {
             Arranged::Callback(receipt) => {
                 let leaving = Leaving { why: HangUp::Goodbye, by: now + GOODBYE_MAX };
                 let then = Afterwards::HangUp(leaving);
-                self.established(now, admit, turn, rung, Fact::Committed(&receipt), then);
+                let said = self.say_of(&offered_for, rung, Fact::Committed(&receipt));
+                self.established(now, admit, turn, &offered_for, said, then);
             }
             Arranged::Acknowledged(ack) => {
-                let by = now + CONNECT_MAX;
-                let then = Afterwards::Arrange(Box::new(Arranging { by, ..arranging }));
-                self.established(now, admit, turn, rung, Fact::Acknowledged(&ack), then);
+                let (by, unit) = (now + CONNECT_MAX, Unit::Acknowledged(run));
+                let then = Afterwards::Arrange(Box::new(Arranging { by, unit, ..arranging }));
+                let said = self.say_of(&offered_for, rung, Fact::Acknowledged(&ack));
+                self.established(now, admit, turn, &offered_for, said, then);
             }
             Arranged::Connected => self.end(now, admit, HangUp::HandedOver),
             Arranged::NotReached(how) => {
@@ -313,17 +371,18 @@ impl Call {
         now: Timestamp,
         admit: &mut dyn Admit,
         turn: Turn,
-        rung: Rung,
-        fact: Fact<'_>,
+        cause: &Cause,
+        said: Option<Said>,
         then: Afterwards,
     ) {
         if matches!(then, Afterwards::HangUp(_)) {
             self.stop_listening(now, admit, Cancelled::HangUp);
         }
-        let cause = Cause::refused_rung(stage_of(rung));
-        self.tell_rung(rung, "established");
-        match self.say_of(&cause, rung, fact) {
-            Some(said) => self.speak(now, &cause, said, None, Some(turn), then),
+        match said {
+            Some(said) => {
+                self.tell_rung(said.rung, "established");
+                self.speak(now, cause, said, None, Some(turn), then);
+            }
             // A ladder that was built has words for what it establishes: held by its tests.
             None => self.end(now, admit, HangUp::Goodbye),
         }
@@ -343,7 +402,10 @@ impl Call {
         if !self.tried.contains(&rung) {
             self.tried.push(rung);
         }
+        // What became of the rung is told in any case: that is no further try of the caller's.
+        let tries = if cause.is_of_rung() { std::mem::take(&mut self.retries) } else { 0 };
         self.console(now, admit, cause, None, Some(turn), Afterwards::Listen);
+        self.retries = self.retries.max(tries);
     }
 
     /// It was not arranged now, for a reason that has words of its own.
@@ -376,12 +438,12 @@ impl Call {
                 let cause = Cause::expired(stage_of(rung));
                 self.rung_failed(now, admit, turn, &cause, rung, "expired");
             }
-            (Unit::Running(run), Rung::Handoff) => {
+            (Unit::Running(run) | Unit::Acknowledged(run), Rung::Handoff) => {
                 self.cancel_run(now, admit, run, Cancelled::Superseded);
                 let cause = Cause::NotReached(NotReached::Timeout);
                 self.rung_failed(now, admit, turn, &cause, rung, "timeout");
             }
-            (Unit::Running(run), _) => {
+            (Unit::Running(run) | Unit::Acknowledged(run), _) => {
                 self.cancel_run(now, admit, run, Cancelled::Superseded);
                 self.not_arranged(now, admit, turn, rung, Fact::Unknown, "unknown");
             }
@@ -404,11 +466,11 @@ impl Call {
         match (unit, rung) {
             (Unit::Waiting(ticket), _) => admit.withdraw(now, ticket, Cancelled::HangUp),
             // A human who is being asked would be asked for nobody.
-            (Unit::Running(run), Rung::Handoff) => {
+            (Unit::Running(run) | Unit::Acknowledged(run), Rung::Handoff) => {
                 self.cancel_run(now, admit, run, Cancelled::HangUp);
             }
             // A commit that is under way is what the caller wanted: it stays.
-            (Unit::Running(_), _) => {}
+            (Unit::Running(_) | Unit::Acknowledged(_), _) => {}
         }
     }
 

@@ -174,6 +174,7 @@ impl Call {
             Some(effect) => self.tool_run_over(now, admit, run, effect, proof, fault.as_ref()),
             None => self.on_run_over(now, admit, run, fault),
         }
+        self.ask_behind(now, admit);
     }
 
     fn settle(
@@ -274,7 +275,10 @@ impl Call {
         self.orphan_tools();
         self.fence(now, admit, Cancelled::HangUp);
         self.drop_sides(now, admit);
-        let rest: Vec<RunId> = self.owed.keys().copied().collect();
+        // Who was connected to the caller has them now.
+        let handed = |owed: &Owed| why == HangUp::HandedOver && owed.stage == Stage::Handoff;
+        let rest = self.owed.iter().filter(|(_, owed)| !handed(owed));
+        let rest: Vec<RunId> = rest.map(|(run, _)| *run).collect();
         for run in rest {
             self.cancel_run(now, admit, run, Cancelled::HangUp);
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::fallback::Cause;
+use super::floor::Beside;
 use super::state::{Ear, Floor, Recognition, Settling, Then};
 use super::{Action, Call, FINAL_WORDS_MAX, SETTLING_MAX};
 use crate::admission::{Admit, Cancelled};
@@ -109,7 +110,9 @@ impl Call {
         let text = transcript.text.trim().to_owned();
         let id = utterance.id;
         self.tell(ToCaller::Transcribed { item, utterance: id, transcript, spoken });
-        self.commit_words(now, admit, born, utterance.took_floor, then, &text);
+        let beside =
+            Beside { took_floor: utterance.took_floor, over_statement: utterance.over_statement };
+        self.commit_words(now, admit, born, beside, then, &text);
     }
 
     /// The words of an ended utterance did not come in time.

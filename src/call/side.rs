@@ -166,7 +166,7 @@ impl Call {
             match side.model {
                 Model::Waiting(ticket) => admit.withdraw(now, ticket, Cancelled::HangUp),
                 Model::Writing(run) => self.cancel_run(now, admit, run, Cancelled::HangUp),
-                Model::Done(_) => {}
+                Model::Behind | Model::Done(_) => {}
             }
         }
     }
@@ -208,7 +208,7 @@ impl Call {
         match side.model {
             Model::Waiting(ticket) => admit.withdraw(now, ticket, Cancelled::Client),
             Model::Writing(run) => self.cancel_run(now, admit, run, Cancelled::Client),
-            Model::Done(_) => {}
+            Model::Behind | Model::Done(_) => {}
         }
         if side.opened {
             let (item, text) = (side.item, side.text);

@@ -197,7 +197,7 @@ impl Call {
             Model::Done(Finish::Length) => ResponseEnd::MaxTokens,
             Model::Done(Finish::ContentFilter) => ResponseEnd::ContentFilter,
             Model::Done(Finish::Stop | Finish::ToolCalls) => ResponseEnd::Completed,
-            Model::Waiting(_) | Model::Writing(_) => ResponseEnd::Completed,
+            Model::Waiting(_) | Model::Behind | Model::Writing(_) => ResponseEnd::Completed,
         };
         self.tell(ToCaller::ResponseEnded { response, end, usage });
         self.retries = 0;
@@ -208,6 +208,7 @@ impl Call {
             // The client's own functions come first; the turn goes on with their outputs.
             return Some(answer.turn.id);
         }
+        self.orders_told();
         self.tell_turn(answer.turn.id, "answered");
         None
     }
@@ -263,25 +264,24 @@ impl Call {
         }
         let (resumes, leaves, item) = (tail.resumes, tail.leaves, tail.item.clone());
         self.settle_heard(now);
-        self.tell_heard(&item);
         if let Some(leaving) = leaves {
             return self.end(now, admit, leaving.why);
         }
+        self.tell_heard(&item);
         self.last_activity = now;
         self.floor = Floor::Listening { resumes };
         self.floor_is_free(now, admit);
     }
 
-    /// The sentence that sounds now is a question.
+    /// The sentence that sounds now is a question, or the one just before was.
     pub(super) fn asked_something(&mut self, now: Timestamp) -> bool {
-        let begun = self.floor.playout().and_then(|(_, playout)| playout.last_begun(now));
-        begun.is_some_and(|text| text.trim_end().ends_with('?'))
+        self.floor.playout().is_some_and(|(_, playout)| playout.asks(now))
     }
 }
 
 fn heard_by(playout: &Playout, now: Timestamp) -> Duration {
     match mutant::is("history_from_generated_text") {
         true => Duration::MAX,
-        false => playout.heard(now),
+        false => playout.credited(now),
     }
 }

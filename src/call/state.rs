@@ -87,6 +87,8 @@ pub(super) struct Utterance {
     pub began: Timestamp,
     /// It was a confirmed barge-in: an answer was given up for it.
     pub took_floor: bool,
+    /// It began over something that the agent said, which was no question: "mm-hmm" means "go on".
+    pub over_statement: bool,
     /// When the last speech was heard.
     pub last_speech: Timestamp,
     /// Position behind the last speech.
@@ -165,6 +167,8 @@ pub(super) struct Answer {
     /// Tool calls of the present round.
     pub calls: Vec<ToolUse>,
     pub rounds: u32,
+    /// Tool calls of earlier rounds.
+    pub called: u32,
     /// When the model or a tool last did something for it.
     pub progress: Timestamp,
     /// The caller was told that it waits: once is enough.
@@ -173,16 +177,14 @@ pub(super) struct Answer {
     pub playout: Playout,
 }
 
-/// The caller's yes. It holds for the turn in which it was said, and for one round of tools of it:
-/// whatever is tried again has to be agreed to again.
+/// The caller's yes. It holds for the turn in which it was said, for one call of a tool that was
+/// refused for want of it before: whatever is tried again has to be agreed to again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Consent {
     /// The caller said no yes.
     None,
     /// The turn's words were a yes to the agent's question, and nothing else.
     Given,
-    /// Tools of this round were started on it.
-    Spent(u32),
 }
 
 /// The model's part of an answer.
@@ -192,6 +194,8 @@ pub(super) enum Model {
     Waiting(Ticket),
     /// Writes.
     Writing(RunId),
+    /// Waits until this call's own cancelled runs have let their units go: nobody else's are free.
+    Behind,
     /// Has stopped writing.
     Done(Finish),
 }
@@ -226,8 +230,9 @@ pub(super) struct ToolUse {
 pub(super) enum ToolState {
     /// Not started: the model is still writing.
     Wanted,
-    /// It changes something and was announced in words: it starts once they have been heard.
-    Announced,
+    /// It changes something: it starts once the words that announced it have been heard and the
+    /// caller is quiet, who may still object.
+    Held,
     /// Waits for a unit.
     Waiting(Ticket),
     /// Runs.

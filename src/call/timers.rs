@@ -57,6 +57,7 @@ impl Call {
             }
             Ear::Hearing(utterance) => {
                 consider(Some(utterance.began + UTTERANCE_MAX), Timer::UtteranceMax);
+                consider(self.noise_due(), Timer::Partial);
                 consider(Some(self.last_sound + AUDIO_GAP), Timer::AudioGap);
             }
         }
@@ -65,6 +66,7 @@ impl Call {
         consider(self.keys_due(), Timer::Keys);
         consider(self.arranging_due(), Timer::Arranging);
         consider(self.idle_due(), Timer::Idle);
+        consider(self.idle_max_due(), Timer::IdleMax);
         Some(next)
     }
 
@@ -157,14 +159,21 @@ impl Call {
 
     fn idle_due(&self) -> Option<Timestamp> {
         let TurnDetection::Server(turns) = self.settings.turn_detection else { return None };
+        turns.idle.filter(|_| self.is_at_rest()).map(|idle| self.last_activity + idle)
+    }
+
+    /// When the call ends because nobody has spoken for long.
+    fn idle_max_due(&self) -> Option<Timestamp> {
+        self.profile.idle_max.filter(|_| self.is_at_rest()).map(|idle| self.last_activity + idle)
+    }
+
+    fn is_at_rest(&self) -> bool {
         // Never while work is in flight (B26), and never while somebody says something.
-        let at_rest =
-            matches!((&self.floor, &self.ear), (Floor::Listening { resumes: None }, Ear::Quiet))
-                && self.settling.is_empty()
-                && self.keys.is_none()
-                && self.orphans.is_empty()
-                && self.sides.is_empty();
-        turns.idle.filter(|_| at_rest).map(|idle| self.last_activity + idle)
+        matches!((&self.floor, &self.ear), (Floor::Listening { resumes: None }, Ear::Quiet))
+            && self.settling.is_empty()
+            && self.keys.is_none()
+            && self.orphans.is_empty()
+            && self.sides.is_empty()
     }
 
     pub(super) fn on_timeout(&mut self, now: Timestamp, admit: &mut dyn Admit) {
@@ -188,6 +197,7 @@ impl Call {
                 Timer::Keys => self.on_keys_due(now, admit),
                 Timer::Arranging => self.on_arranging_due(now, admit),
                 Timer::Idle => self.on_idle(now, admit),
+                Timer::IdleMax => self.leave(now, admit, HangUp::Idle),
                 Timer::CallMax => self.leave(now, admit, HangUp::TooLong),
                 Timer::Goodbye => self.on_goodbye_max(now, admit),
             }

@@ -1,8 +1,10 @@
 //! Tools of an answer: started only for the living generation, bounded, their outcomes never
 //! invented.
 
+use super::consent::NOT_AGREED;
 use super::fallback::Cause;
-use super::state::{Answer, Consent, Floor, Orphan, ToolState, ToolUse, Voice};
+use super::orders::Given;
+use super::state::{Answer, Floor, Orphan, ToolState, ToolUse, Voice};
 use super::{Action, Call, TOOL_CALLS_MAX, TOOL_FAN_OUT_MAX, TOOL_ROUNDS_MAX};
 use crate::admission::{Admit, Answer as Verdict, Lease, OfferId, mutant};
 use crate::dialogue::{Effect, Item, ItemBody, ItemStatus, ToolCall, ToolOutcome, ToolRuns};
@@ -11,7 +13,6 @@ use crate::fault::Fault;
 use crate::id::{ItemId, RunId, Stage, ToolId};
 use crate::leg::{Modality, ToCaller};
 use crate::time::Timestamp;
-use crate::turn::words::{Reply, reply};
 
 impl Answer {
     /// Every tool call of this round is answered or is the client's.
@@ -43,14 +44,23 @@ impl Call {
     pub(super) fn start_tools(&mut self, now: Timestamp, admit: &mut dyn Admit) -> bool {
         let Some(answer) = self.floor.answer() else { return false };
         let calls: Vec<ToolCall> = answer.calls.iter().map(|use_| use_.call.clone()).collect();
+        let called = answer.called as usize;
+        answer.called += calls.len() as u32;
         for (at, call) in calls.iter().enumerate() {
+            let same =
+                |other: &ToolCall| other.name == call.name && other.arguments == call.arguments;
+            let again = calls[..at].iter().any(same);
             let state = match self.offered(&call.name) {
                 _ if at >= TOOL_FAN_OUT_MAX => self.refuse_tool(call, "too many tools at once"),
+                _ if called + at >= self.profile.tool_calls_max => {
+                    self.refuse_tool(call, "too many tool calls in one turn")
+                }
                 None => self.refuse_tool(call, "there is no such tool"),
                 Some(ToolRuns::AtClient) => ToolState::AtClient,
-                Some(ToolRuns::Here { effect, .. }) if self.is_announced(effect) => {
-                    ToolState::Announced
+                Some(ToolRuns::Here { effect, .. }) if again && effect != Effect::Read => {
+                    self.refuse_tool(call, "the same was asked for already")
                 }
+                Some(ToolRuns::Here { effect, .. }) if self.is_held(effect) => ToolState::Held,
                 Some(ToolRuns::Here { tool, effect }) => {
                     self.record_call(call);
                     self.start_tool(now, admit, tool, effect, call)
@@ -71,55 +81,28 @@ impl Call {
         specs.iter().find(|spec| spec.name == name).map(|spec| spec.runs)
     }
 
-    /// The turn's words agree to what the agent has just asked.
-    pub(super) fn consent(&self) -> Consent {
-        let Some((agent, caller)) = self.history.last_exchange() else { return Consent::None };
-        let asked = agent.trim_end().ends_with('?');
-        match asked && reply(&caller, &self.profile.language) == Reply::Yes {
-            true => Consent::Given,
-            false => Consent::None,
-        }
-    }
-
-    /// The tool may start as far as the caller's agreement goes; spends it.
-    fn agreed(&mut self, tool: ToolId) -> bool {
-        let Some(answer) = self.floor.answer() else { return false };
-        let round = answer.rounds;
-        let agreed = match answer.consent {
-            Consent::None => false,
-            Consent::Given => true,
-            Consent::Spent(at) => at == round,
-        };
-        if !self.profile.confirmed_tools.contains(&tool) || mutant::is("consent_not_asked") {
-            return true;
-        }
-        if agreed && let Some(answer) = self.floor.answer() {
-            answer.consent = Consent::Spent(round);
-        }
-        agreed
-    }
-
-    /// Words were written before this call and have not been heard: what changes something waits
-    /// for them, so that the caller can still object (B45).
-    fn is_announced(&mut self, effect: Effect) -> bool {
+    /// What changes something waits until the words written before its call have been heard, and
+    /// while the caller speaks: they can still object (B36, B45).
+    fn is_held(&mut self, effect: Effect) -> bool {
+        let speaks = self.caller_speaks() && !mutant::is("tool_started_over_the_caller");
         let Some(answer) = self.floor.answer() else { return false };
         let silent = answer.phrases == 0 || answer.modality == Modality::Text;
-        effect != Effect::Read && !silent
+        effect != Effect::Read && (speaks || !silent)
     }
 
-    /// When announced tools may start: their words have been heard.
+    /// When what is held may start: its words have been heard, and nobody speaks.
     pub(super) fn announced_due(&self) -> Option<Timestamp> {
-        let Floor::Speaking(answer) = &self.floor else { return None };
-        let announced = |use_: &ToolUse| matches!(use_.state, ToolState::Announced);
+        let (Floor::Thinking(answer) | Floor::Speaking(answer)) = &self.floor else { return None };
+        let held = |use_: &ToolUse| matches!(use_.state, ToolState::Held);
         let said = matches!(answer.voice, Voice::Unasked) && !answer.playout.has_waiting();
-        let held = self.caller_speaks();
-        (said && !held && answer.calls.iter().any(announced)).then_some(self.plays_until)
+        let quiet = !self.caller_speaks();
+        (said && quiet && answer.calls.iter().any(held)).then_some(self.plays_until)
     }
 
     /// What was announced has been heard: now it is done.
     pub(super) fn on_announced(&mut self, now: Timestamp, admit: &mut dyn Admit) {
         let Some(answer) = self.floor.answer() else { return };
-        let announced = |use_: &ToolUse| matches!(use_.state, ToolState::Announced);
+        let announced = |use_: &ToolUse| matches!(use_.state, ToolState::Held);
         let calls: Vec<(usize, ToolCall)> = answer
             .calls
             .iter()
@@ -159,10 +142,16 @@ impl Call {
         let Some(turn) = self.floor.answer().map(|answer| answer.turn) else {
             return ToolState::Returned;
         };
-        if let Some(run) = self.still_running(tool, call) {
+        if effect != Effect::Read {
+            match self.order(tool, &call.arguments, &call.call_id) {
+                Given::Running(run) => return ToolState::Running(run),
+                Given::Done(result) => return self.record_output(&call.call_id, result),
+                Given::Fresh(_) => {}
+            }
+        } else if let Some(run) = self.still_running(tool, call) {
             return ToolState::Running(run);
         }
-        if !self.agreed(tool) {
+        if !self.agreed(tool, &call.arguments) {
             return self.record_output(&call.call_id, error_json(NOT_AGREED));
         }
         let stage = Stage::Tool(tool);
@@ -199,9 +188,17 @@ impl Call {
         if let Some(owed) = self.owed.get_mut(&run) {
             owed.effect = Some(effect);
         }
-        let (arguments, generation) = (call.arguments.clone(), self.generation);
-        let idempotency_key =
-            format!("{}{}/{}", self.identity.item_prefix, generation, call.call_id);
+        let arguments = call.arguments.clone();
+        let idempotency_key = match self.order(tool, &arguments, &call.call_id) {
+            Given::Fresh(key) if effect != Effect::Read => {
+                self.order_started(tool, &arguments, &key, run);
+                key
+            }
+            Given::Fresh(_) | Given::Running(_) | Given::Done(_) => {
+                let generation = self.generation;
+                format!("{}{generation}/{}", self.identity.item_prefix, call.call_id)
+            }
+        };
         self.act(Action::UseTool { run, tool, arguments, idempotency_key });
         run
     }
@@ -233,6 +230,13 @@ impl Call {
             self.after_tools(now, admit);
             return Some(lease);
         };
+        if effect != Effect::Read && self.caller_speaks() {
+            // The caller may be objecting: it is offered anew once they are quiet.
+            if let Some(answer) = self.floor.answer() {
+                answer.calls[at].state = ToolState::Held;
+            }
+            return Some(lease);
+        }
         let run = self.use_tool(Some(lease), tool, effect, &call);
         if let Some(answer) = self.floor.answer() {
             answer.calls[at].state = ToolState::Running(run);
@@ -266,18 +270,33 @@ impl Call {
         run: RunId,
         outcome: ToolOutcome,
     ) {
+        let result = output_of(&outcome);
+        self.order_ended(run, &outcome, &result);
         let is_run = |use_: &ToolUse| matches!(use_.state, ToolState::Running(own) if own == run);
-        let found = self.floor.answer().and_then(|answer| {
-            let at = answer.calls.iter().position(is_run)?;
-            Some((at, answer.calls[at].call.call_id.clone()))
-        });
-        let Some((at, call_id)) = found else { return self.late_tool(run, &outcome) };
-        if let Some(orphan) = self.orphans.remove(&run) {
-            let _ = self.record_output(&orphan.call.call_id, output_of(&outcome));
+        let calls = self.floor.answer().map(|answer| answer.calls.iter().enumerate());
+        let found: Vec<(usize, String)> = calls
+            .into_iter()
+            .flatten()
+            .filter(|(_, use_)| is_run(use_))
+            .map(|(at, use_)| (at, use_.call.call_id.clone()))
+            .collect();
+        if found.is_empty() {
+            return self.late_tool(run, &outcome);
         }
-        let state = self.record_output(&call_id, output_of(&outcome));
-        if let Some(answer) = self.floor.answer() {
-            answer.calls[at].state = state;
+        let joined = self.orphans.remove(&run);
+        if let Some(orphan) = &joined {
+            let _ = self.record_output(&orphan.call.call_id, result.clone());
+        }
+        for (at, call_id) in found {
+            // What was asked to stop for an older answer was not done: this one still wants it.
+            let anew = joined.is_some() && outcome == ToolOutcome::Cancelled;
+            let state = match anew {
+                true => ToolState::Held,
+                false => self.record_output(&call_id, result.clone()),
+            };
+            if let Some(answer) = self.floor.answer() {
+                answer.calls[at].state = state;
+            }
         }
         self.after_tools(now, admit);
     }
@@ -325,8 +344,10 @@ impl Call {
         if running {
             return self.on_tool_returned(now, admit, run, outcome);
         }
+        let result = output_of(&outcome);
+        self.order_ended(run, &outcome, &result);
         if let Some(orphan) = self.orphans.remove(&run) {
-            let _ = self.record_output(&orphan.call.call_id, output_of(&outcome));
+            let _ = self.record_output(&orphan.call.call_id, result);
         }
     }
 
@@ -347,7 +368,7 @@ impl Call {
             .filter_map(|use_| match use_.state {
                 ToolState::Running(run) => Some((run, use_.call.clone())),
                 ToolState::Wanted
-                | ToolState::Announced
+                | ToolState::Held
                 | ToolState::Waiting(_)
                 | ToolState::Returned
                 | ToolState::AtClient => None,
@@ -413,6 +434,9 @@ impl Call {
     }
 
     fn record_call(&mut self, call: &ToolCall) {
+        if self.history.knows_call(&call.call_id) {
+            return;
+        }
         let id = self.next_item();
         self.hide(id, ItemBody::FunctionCall(call.clone()));
     }
@@ -427,10 +451,6 @@ impl Call {
         self.history.add_hidden(Item { id, body, status: ItemStatus::Completed });
     }
 }
-
-/// What a model is told of a tool that the caller has not agreed to.
-const NOT_AGREED: &str = "not run: the caller has not agreed to this in this turn; ask, and call it \
-                          again when they have said yes";
 
 /// A tool's outcome as the model is shown it.
 fn output_of(outcome: &ToolOutcome) -> String {

@@ -12,9 +12,10 @@ use super::live::{self, Live};
 use super::report::{self, Shown};
 use super::study::{self, StudyArgs};
 use crate::config::Script as FallbackScript;
+use crate::sim::ending;
 use crate::sim::script::Script;
 use crate::sim::tracks::Staging;
-use crate::sim::world::{self, Outcome};
+use crate::sim::world::Outcome;
 
 /// What `fixture run` is given.
 #[derive(Debug, Args)]
@@ -209,8 +210,8 @@ pub fn run_file(path: &Path, bless: bool) -> Result<Ran, String> {
     let fallback = FallbackScript::read(None).map_err(|e| e.to_string())?;
     let (bank, notes) = live::voice::for_virtual_time(&script, path)?;
     let staging = Staging { bank: Some(&bank), ..Staging::default() };
-    let mut outcome =
-        world::stage(&script, Arc::new(fallback), staging).map_err(|e| format!("{name}: {e}"))?;
+    let mut outcome = ending::run_twice(&script, Arc::new(fallback), staging)
+        .map_err(|e| format!("{name}: {e}"))?;
     let golden = path.with_extension("trace");
     if bless {
         std::fs::write(&golden, &outcome.trace)

@@ -33,8 +33,8 @@ pub struct Abilities {
 }
 
 impl Config {
-    /// How calls of this agent take turns, unless the client says otherwise.
-    pub fn turn_detection(&self, agent: &Agent, abilities: &Abilities) -> TurnDetection {
+    /// How calls take turns, unless the client says otherwise.
+    pub fn turn_detection(&self, abilities: &Abilities) -> TurnDetection {
         if !abilities.detects {
             return TurnDetection::Manual;
         }
@@ -51,7 +51,7 @@ impl Config {
             end,
             create_response: true,
             interrupt_response: true,
-            idle: agent.limits.idle,
+            idle: None,
         })
     }
 
@@ -101,7 +101,9 @@ impl Config {
                 .collect(),
             fallback,
             offers: self.offers,
+            tool_calls_max: self.turn.tool_calls_max as usize,
             call_max: agent.limits.call,
+            idle_max: agent.limits.idle,
         }
     }
 

@@ -17,6 +17,7 @@ mod chosen;
 mod classes;
 mod error;
 mod limits;
+mod promises;
 mod prompt_audio;
 mod prompts;
 mod raw;
@@ -38,6 +39,7 @@ pub use limits::{
     Fairness, GateLimits, LIMIT_KEYS, LIMIT_MS_MAX, Limits, Mode, Overflow, QUEUE_MAX, SLOTS_MAX,
     Slots,
 };
+pub use promises::{Dialling, Stubbed, Webhook, Webhooks};
 pub use prompts::{Fallback, SPOKEN_FILE, Script};
 pub use raw::{Origin, Source};
 pub use sections::{
@@ -81,6 +83,10 @@ pub struct Config {
     pub offers: Offers,
     /// How long a callback is worth something, and how often it is tried.
     pub callback_times: Times,
+    /// Who dials callbacks.
+    pub dialling: Dialling,
+    /// Who is told of callbacks and handoffs.
+    pub webhooks: Webhooks,
     /// Most that a quiet caller is amplified for the detector, in dB.
     pub gain_max_db: u32,
     /// The recogniser.
@@ -231,12 +237,14 @@ impl Config {
         let turn = Turn::read(reader);
         let classes = Classes::read(reader);
         let limits = Limits::read(reader, &tools, &classes);
+        let webhooks = Webhooks::read(reader);
+        let warnings = limits.warnings().into_iter().chain(webhooks.warnings()).collect();
         Config {
             listen: auth::listen(reader, &auth),
             public_url: auth::public_url(reader),
             twilio: Twilio::read(reader),
             auth,
-            warnings: limits.warnings(),
+            warnings,
             inherited: Inherited::read(reader.env, &tools, &classes),
             limits,
             call: Call::read(reader),
@@ -248,6 +256,8 @@ impl Config {
             vad: chosen.vad,
             offers: sections::offers(reader),
             callback_times: sections::callback_times(reader),
+            dialling: Dialling::read(reader),
+            webhooks,
             gain_max_db: chosen.gain_max_db,
             asr: chosen.asr,
             llm: chosen.llm,

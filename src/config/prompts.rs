@@ -207,6 +207,10 @@ impl call::Choose for Script {
     ) -> call::Said {
         let cause = meant(cause);
         let facts = Facts::of(&cause).retried(standing.retries);
+        let facts = match standing.on_record {
+            Some(receipt) => facts.committed(receipt).exists(),
+            None => facts,
+        };
         let climb = Climb {
             tried: standing.tried,
             callback_offered: standing.callback,
@@ -270,6 +274,7 @@ fn meant(cause: &call::Cause) -> Cause {
         call::Cause::NotReached(how) => Cause::NotReached(*how),
         call::Cause::CallEnds(why) => Cause::CallEnds(match why {
             HangUp::TooLong => CallEnd::TimeOver,
+            HangUp::Idle => CallEnd::Idle,
             HangUp::Drained => CallEnd::Drained,
             HangUp::CallerGone
             | HangUp::Goodbye

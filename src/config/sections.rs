@@ -184,6 +184,15 @@ impl Choice for LogFormat {
 
 impl Turn {
     pub(super) fn read(reader: &mut Reader<'_>) -> Turn {
+        let turn = Turn::read_keys(reader);
+        if turn.budget <= turn.silence {
+            let problem = "a turn's budget is spent before its end is known";
+            reader.refuse("turn.budget_ms", problem, "write more than turn.silence_ms");
+        }
+        turn
+    }
+
+    fn read_keys(reader: &mut Reader<'_>) -> Turn {
         Turn {
             budget: reader.ms("turn.budget_ms", 4_000, 500..=60_000),
             end: reader.one_of("turn.end", end::POLICIES.map(end::Policy::name)),

@@ -146,10 +146,10 @@ pub fn rate(value: &Value) -> Result<f64, Wrong> {
         Value::Float(number) => *number,
         _ => f64::NAN,
     };
-    if number > 0.0 && number <= 1_000_000.0 {
+    if (0.001..=1_000_000.0).contains(&number) {
         Ok(number)
     } else {
-        Err((shown(value), "a number above 0, at most 1000000".into()))
+        Err((shown(value), "a number from 0.001 to 1000000".into()))
     }
 }
 

@@ -35,4 +35,10 @@ impl Clock {
     pub fn wall_s() -> u64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
     }
+
+    /// Milliseconds since 1970, for what outlives the process.
+    #[allow(clippy::disallowed_methods)] // the one place
+    pub fn wall_ms() -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+    }
 }

@@ -31,15 +31,13 @@ pub type Control = mpsc::Sender<Wake>;
 /// What one call can wait for at once, with room to spare.
 pub const WAITS_MAX: usize = 32;
 
-/// Owner of the promises that were there before the process.
-const PROMISES: OwnerId = OwnerId(u64::MAX - 1);
 /// How long a grant may take from its gate to whom it is for.
 const CROSSING_MAX: Duration = Duration::from_secs(1);
 
 /// All gates of a process.
 #[derive(Clone)]
 pub struct Gates {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl std::fmt::Debug for Gates {
@@ -48,18 +46,18 @@ impl std::fmt::Debug for Gates {
     }
 }
 
-struct Shared {
+pub(super) struct Shared {
     clock: Clock,
     cells: BTreeMap<Stage, Mutex<Cell>>,
-    next_offer: AtomicU64,
+    pub(super) next_offer: AtomicU64,
     /// Units of callbacks on record: they come back when the promise is kept.
-    promised: Mutex<BTreeMap<CallbackId, Lease>>,
+    pub(super) promised: Mutex<BTreeMap<CallbackId, Lease>>,
     /// Something waits with a deadline that the timer task does not know yet.
     queued: Notify,
 }
 
-struct Cell {
-    gate: Watched,
+pub(super) struct Cell {
+    pub(super) gate: Watched,
     law: Adaptive,
     sampled: Sampled,
     reserved: BTreeMap<OfferId, (OwnerId, mpsc::OwnedPermit<Wake>)>,
@@ -115,49 +113,6 @@ impl Gates {
         }
     }
 
-    /// A callback is on record: its unit is given back when its promise has ended.
-    pub fn keep_promise(&self, callback: CallbackId, lease: Lease) {
-        let before = self.promises().insert(callback, lease);
-        // The same promise, made twice, holds one unit.
-        before.map(|lease| self.settle(lease, Release::Completed(Evidence::Completed)));
-    }
-
-    /// A record that was there before this process holds its unit again.
-    pub fn inherit_promise(&self, callback: CallbackId) {
-        let id = OfferId(self.shared.next_offer.fetch_add(1, Ordering::Relaxed));
-        let now = self.now();
-        let offer = Offer::plain(id, PROMISES, now, now);
-        let lease = self.change(Stage::Callback, |cell, _| cell.gate.inherit(now, offer));
-        if let Some(lease) = lease {
-            self.promises().insert(callback, lease);
-        }
-    }
-
-    /// The promises that hold units.
-    pub fn promised(&self) -> Vec<CallbackId> {
-        self.promises().keys().copied().collect()
-    }
-
-    /// The promise has ended, one way or the other: its unit comes back.
-    pub fn fulfil_promise(&self, callback: CallbackId) {
-        let lease = self.promises().remove(&callback);
-        lease.map(|lease| self.settle(lease, Release::Completed(Evidence::Completed)));
-    }
-
-    /// What stands behind a gate can promise something, or cannot.
-    pub fn follow_health(&self, stage: Stage, open: bool) {
-        let closed = self.look(stage, |gate| gate.closed()).flatten();
-        match (open, closed) {
-            (true, Some(Closed::NotReady)) => self.open(stage),
-            (false, None) => self.close(stage, Closed::NotReady, CloseMode::EndQueue),
-            _ => {}
-        }
-    }
-
-    fn promises(&self) -> MutexGuard<'_, BTreeMap<CallbackId, Lease>> {
-        self.shared.promised.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The stages there are gates for.
     pub fn stages(&self) -> impl Iterator<Item = Stage> + '_ {
         self.shared.cells.keys().copied()
@@ -180,7 +135,7 @@ impl Gates {
     }
 
     /// Changes a gate and delivers what that decided for others.
-    fn change<T>(
+    pub(super) fn change<T>(
         &self,
         stage: Stage,
         change: impl FnOnce(&mut Cell, &mut Vec<Wake>) -> T,
@@ -508,8 +463,7 @@ impl Admit for OwnerGates {
         }
     }
 
-    fn keep(&mut self, now: Timestamp, lease: Lease, callback: CallbackId) {
-        self.gates.change(lease.stage, |cell, _| cell.gate.hand_on(now, &lease));
+    fn keep(&mut self, _: Timestamp, lease: Lease, callback: CallbackId) {
         self.gates.keep_promise(callback, lease);
     }
 
@@ -519,5 +473,9 @@ impl Admit for OwnerGates {
 
     fn spare(&self, stage: Stage) -> u32 {
         self.gates.look(stage, Gate::spare).unwrap_or_default()
+    }
+
+    fn has_queue(&self, stage: Stage) -> bool {
+        self.gates.look(stage, |gate| gate.limits().queue > 0).unwrap_or_default()
     }
 }

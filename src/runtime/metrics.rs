@@ -14,6 +14,8 @@ use prometheus_client::registry::Registry;
 use serde_json::{Map, Value};
 
 use super::gate_metrics;
+use super::operated::Seen;
+use super::promise_metrics;
 use super::service::Service;
 use crate::call::Measure;
 use crate::leg::{AdmissionNote, HangUp, ToCaller};
@@ -90,6 +92,9 @@ impl Metrics {
         let guesses = Labelled::default();
         let help = "Models asked before the turn was certain, by what became of it";
         registry.register("speculative_runs", help, guesses.clone());
+        for outcome in ["adopted", "dropped"] {
+            let _ = guesses.get_or_create(&vec![("outcome", outcome.to_owned())]);
+        }
         let fallback = Labelled::default();
         registry.register("fallback", "Rungs of the fallback ladder tried", fallback.clone());
         let calls_ended = Labelled::default();
@@ -182,8 +187,8 @@ impl Metrics {
         Bypass::ALL.iter().map(|what| (what.label().to_owned(), count(*what).into())).collect()
     }
 
-    /// The whole page, with what the gates say.
-    pub fn page(&self, service: &Service) -> String {
+    /// The whole page, with what the gates say, and the promises as they were seen.
+    pub fn page(&self, service: &Service, seen: Option<&Seen>) -> String {
         let mut page = String::new();
         if let Ok(registry) = self.registry.lock() {
             // Writing to a string does not fail.
@@ -195,6 +200,7 @@ impl Metrics {
         let _ = writeln!(page, "floorkeeper_calls {}", service.registry.live_count());
         bypasses(&mut page, self);
         gate_metrics::write(&mut page, service);
+        promise_metrics::write(&mut page, service, seen);
         page.push_str("# EOF\n");
         page
     }

@@ -6,12 +6,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
+use super::clock::Clock;
+use super::dialler;
 use super::gates::Gates;
+use super::operated::Authorities;
 use super::service::Service;
+use super::webhook::{Hooks, News};
 use crate::call::{Arranged, Wish};
 use crate::config::{Config, Times};
 use crate::evidence::Evidence;
@@ -45,10 +49,14 @@ pub struct Promisee {
 
 /// Promises made and kept.
 pub struct Promises {
-    store: Arc<dyn Store>,
-    gates: Gates,
-    incarnation: String,
-    times: Times,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) gates: Gates,
+    pub(super) incarnation: String,
+    pub(super) times: Times,
+    /// Under whose authority something may be dialled.
+    pub(super) authorities: Authorities,
+    /// Who is told of everything that changes.
+    pub(super) hooks: Hooks,
     /// Calls that wait for a human.
     asked: Mutex<BTreeMap<HandoffId, mpsc::Sender<Arranged>>>,
     changed: watch::Sender<u64>,
@@ -62,8 +70,7 @@ impl std::fmt::Debug for Promises {
 
 /// Now, by the wall clock: a promise outlives the process.
 pub fn unix_ms() -> UnixMs {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_millis() as u64
+    Clock::wall_ms()
 }
 
 /// Opens the store that the configuration names and begins to keep what it holds. Without a store
@@ -78,6 +85,8 @@ pub async fn open(service: &Arc<Service>) -> Result<(), OpenError> {
     let store = opened?;
     let promises = Arc::new(Promises {
         store,
+        authorities: Authorities::of(config),
+        hooks: Hooks::start(config, &service.incarnation)?,
         gates: service.gates.clone(),
         incarnation: service.incarnation.clone(),
         times: config.callback_times,
@@ -90,6 +99,7 @@ pub async fn open(service: &Arc<Service>) -> Result<(), OpenError> {
     }
     tokio::spawn(promises.clone().keep());
     service.set_promises(promises);
+    dialler::begin(service);
     Ok(())
 }
 
@@ -118,8 +128,14 @@ impl Promises {
         self.changed.subscribe()
     }
 
-    fn told(&self) {
+    pub(super) fn told(&self) {
         self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// This one has changed.
+    pub(super) fn tell(&self, news: News<'_>) {
+        self.hooks.tell(news);
+        self.told();
     }
 
     /// Records that were there before this process hold their units again.
@@ -181,7 +197,12 @@ impl Promises {
         for id in self.gates.promised() {
             match self.store.get(id).await {
                 Ok(Some(record)) if !record.state.is_terminal() => {}
-                Ok(_) => self.gates.fulfil_promise(id),
+                Ok(ended) => {
+                    self.gates.fulfil_promise(id);
+                    if let Some(record) = &ended {
+                        self.tell(News::Callback(record));
+                    }
+                }
                 Err(_) => return,
             }
         }
@@ -222,9 +243,7 @@ impl Promises {
 
     /// Puts it on record. The receipt is there when the commit is.
     pub async fn promise(&self, offer: Offer) -> Arranged {
-        let answer = self.store.accept(offer, unix_ms()).await;
-        self.told();
-        match answer {
+        match self.accept(offer).await {
             Ok(accepted) => match accepted.receipt {
                 Some(receipt) => Arranged::Callback(receipt),
                 None => Arranged::Refused("ended"),
@@ -246,7 +265,7 @@ impl Promises {
         if record.state.is_terminal() {
             self.gates.fulfil_promise(id);
         }
-        self.told();
+        self.tell(News::Callback(&record));
         Ok(record)
     }
 
@@ -274,8 +293,8 @@ impl Promises {
             acknowledge_by_ms: now_ms + ACKNOWLEDGE_MAX_MS,
             connect_by_ms: now_ms + ACKNOWLEDGE_MAX_MS + CONNECT_MAX_MS,
         };
-        let id = match self.store.offer_handoff(offer, now_ms).await {
-            Ok(handoff) => handoff.id,
+        let handoff = match self.store.offer_handoff(offer, now_ms).await {
+            Ok(handoff) => handoff,
             Err(refused) => {
                 // The call is gone when nobody hears this.
                 let _ = out.send(Arranged::Refused(refused.label())).await;
@@ -283,8 +302,9 @@ impl Promises {
             }
         };
         let (to, mut news) = mpsc::channel(4);
+        let id = handoff.id;
         self.asked().insert(id, to);
-        self.told();
+        self.tell(News::Handoff(&handoff));
         loop {
             let came = tokio::select! {
                 came = news.recv() => came,
@@ -293,8 +313,7 @@ impl Promises {
             let Some(came) = came else {
                 self.asked().remove(&id);
                 // An end that came first stays as it is.
-                let _ = self.store.end_handoff(id, HandoffState::CallerLeft, unix_ms()).await;
-                self.told();
+                self.caller_left(id).await;
                 return done;
             };
             let goes_on = matches!(came, Arranged::Acknowledged(_));
@@ -306,10 +325,17 @@ impl Promises {
         }
     }
 
+    async fn caller_left(&self, id: HandoffId) {
+        let left = self.store.end_handoff(id, HandoffState::CallerLeft, unix_ms()).await;
+        match left {
+            Ok(handoff) => self.tell(News::Handoff(&handoff)),
+            Err(_) => self.told(),
+        }
+    }
+
     /// This human takes the caller.
-    pub async fn acknowledge(&self, id: HandoffId, by: String) -> Result<(), Refused> {
+    pub async fn acknowledge(&self, id: HandoffId, by: String) -> Result<Handoff, Refused> {
         let ack = self.store.acknowledge(id, by, unix_ms()).await?;
-        self.told();
         let waiting = self.asked().get(&id).cloned();
         let heard = match waiting {
             Some(call) => call.send(Arranged::Acknowledged(ack)).await.is_ok(),
@@ -317,10 +343,12 @@ impl Promises {
         };
         if !heard {
             // Whoever said yes is told at once that nobody is there any more.
-            let _ = self.store.end_handoff(id, HandoffState::CallerLeft, unix_ms()).await;
-            return Err(Refused::NotFound);
+            self.caller_left(id).await;
+            return Err(Refused::HandoffIs { state: HandoffState::CallerLeft });
         }
-        Ok(())
+        let handoff = self.handoff(id).await?;
+        self.tell(News::Handoff(&handoff));
+        Ok(handoff)
     }
 
     /// It has come to this.
@@ -331,7 +359,7 @@ impl Promises {
     }
 
     fn handoff_ended(&self, handoff: &Handoff) {
-        self.told();
+        self.tell(News::Handoff(handoff));
         let arranged = match handoff.state {
             HandoffState::Connected => Arranged::Connected,
             HandoffState::Busy => Arranged::NotReached(NotReached::Busy),

@@ -201,10 +201,8 @@ impl Watch {
 
     /// What a tool did is told however late it is known; other late output is nobody's any more.
     async fn tell_outcome(&self, events: Vec<Event>) {
-        let is_outcome = |event: &Event| match event {
-            Event::ToolReturned { .. } | Event::Arranged { .. } => true,
-            _ => false,
-        };
+        let is_outcome =
+            |event: &Event| matches!(event, Event::ToolReturned { .. } | Event::Arranged { .. });
         let outcomes = events.into_iter().filter(is_outcome);
         for outcome in outcomes {
             // A call that is gone needs no outcome.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::script::{Script, Session, What};
 use super::workers::Workers;
-use super::world::World;
+use super::world::{RATE_HZ, World};
 use crate::call::Event;
-use crate::dialogue::{Item, ItemBody, ItemStatus, Message, Role, ToolRuns, ToolSpec};
+use crate::dialogue::{Item, ItemBody, ItemStatus, Message, Role, ToolChoice, ToolRuns, ToolSpec};
 use crate::id::{ItemId, ToolId};
 use crate::leg::{FromCaller, Modality, Place, ResponseRequest, Settings, TurnDetection};
 use crate::time::ms;
@@ -59,6 +59,25 @@ impl World {
         self.items += 1;
         let id = ItemId::new(&format!("client_{}", self.items));
         Item { id, body, status: ItemStatus::Completed }
+    }
+}
+
+/// A session as it begins; the client takes its own turns.
+pub(super) fn settings(script: &Script, tools: Vec<ToolSpec>) -> Settings {
+    Settings {
+        instructions: script.config.default_agent().instructions.fill(|_| None),
+        tools,
+        tool_choice: ToolChoice::Auto,
+        max_tokens: None,
+        modality: Modality::Audio,
+        voice: None,
+        speed: 1.0,
+        out_rate_hz: RATE_HZ,
+        stops_at_pause: false,
+        turn_detection: TurnDetection::Manual,
+        transcribe: true,
+        transcription_only: false,
+        extra_events: true,
     }
 }
 

@@ -1,6 +1,8 @@
 //! What happened in a simulated call, as named facts: `fence(2)`, `agent.audio(generation=1)`, …
 
+use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::call::{Action, Event};
 use crate::id::{RunId, Stage};
@@ -13,9 +15,9 @@ pub struct Fact {
     /// When.
     pub at: Timestamp,
     /// What.
-    pub name: String,
+    pub name: Cow<'static, str>,
     /// Its details; the one that needs no name has the empty one.
-    pub details: Vec<(&'static str, String)>,
+    pub details: Arc<[(&'static str, String)]>,
 }
 
 impl fmt::Display for Fact {
@@ -34,8 +36,12 @@ impl fmt::Display for Fact {
 }
 
 impl Fact {
-    fn new(at: Timestamp, name: impl Into<String>, details: Vec<(&'static str, String)>) -> Fact {
-        Fact { at, name: name.into(), details }
+    fn new(
+        at: Timestamp,
+        name: impl Into<Cow<'static, str>>,
+        details: Vec<(&'static str, String)>,
+    ) -> Fact {
+        Fact { at, name: name.into(), details: details.into() }
     }
 
     /// The caller did something.
@@ -84,21 +90,24 @@ impl Fact {
         action: &Action,
         stage_of: impl Fn(RunId) -> Option<Stage>,
     ) -> Option<Fact> {
-        let plain = |name: &str| Fact::new(at, name, Vec::new());
+        let plain = |name: &'static str| Fact::new(at, name, Vec::new());
         Some(match action {
             Action::Tell(what) => return told(at, what),
             Action::Fence { to, why, .. } => {
                 Fact::new(at, "fence", vec![("", to.to_string()), ("why", (*why).to_owned())])
             }
             Action::Cancel { run } => {
-                plain(&format!("{}.cancel", stage_of(*run).map_or("prompt", Stage::kind)))
+                let of = stage_of(*run).map_or("prompt", Stage::kind);
+                Fact::new(at, format!("{of}.cancel"), Vec::new())
             }
             Action::Think { request, .. } => {
                 let messages = request.history.len().to_string();
                 Fact::new(at, "model.start", vec![("messages", messages)])
             }
             Action::UseTool { .. } => plain("tool.start"),
-            Action::Arrange { wish, .. } => plain(&format!("{}.start", wish.rung)),
+            Action::Arrange { wish, .. } => {
+                Fact::new(at, format!("{}.start", wish.rung), Vec::new())
+            }
             Action::Voice { .. } => plain("synthesis.start"),
             Action::Recognise { .. } => plain("recognition.start"),
             Action::Prompt { prompt, .. } => Fact::new(at, "prompt", vec![("", prompt.clone())]),
@@ -112,7 +121,7 @@ impl Fact {
 }
 
 fn told(at: Timestamp, what: &ToCaller) -> Option<Fact> {
-    let plain = |name: &str| Fact::new(at, name, Vec::new());
+    let plain = |name: &'static str| Fact::new(at, name, Vec::new());
     Some(match what {
         ToCaller::Audio { generation, .. } => {
             Fact::new(at, "agent.audio", vec![("generation", generation.to_string())])

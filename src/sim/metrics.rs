@@ -321,8 +321,8 @@ mod tests {
     }
 
     fn fact(at_ms: u64, name: &str, details: &[(&'static str, &str)]) -> Fact {
-        let details = details.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
-        Fact { at: at(at_ms), name: name.to_owned(), details }
+        let details = details.iter().map(|(key, value)| (*key, (*value).to_owned()));
+        Fact { at: at(at_ms), name: name.to_owned().into(), details: details.collect() }
     }
 
     /// The agent says one answer from 1 s to 3 s, of which `words` are told.

@@ -7,19 +7,29 @@
 
 pub(crate) mod caller;
 pub(crate) mod client;
+pub mod counterparts;
 pub mod drawn;
+mod effects;
+pub mod ending;
 pub mod expect;
 pub mod facts;
+mod far_end;
 mod gates;
 pub mod heard;
 pub mod metrics;
 mod names;
 mod others;
+mod promised;
 mod reading;
+mod replies;
 pub mod script;
+mod shrink;
 pub mod sound;
 pub mod storm;
+#[cfg(test)]
+mod table;
 pub mod tracks;
+mod truths;
 mod watch;
 mod workers;
 pub mod world;

@@ -1,16 +1,19 @@
 //! What others do in a simulated process: units held by hand; and what is kept for the script's
 //! expectations.
 
+use std::collections::BTreeMap;
+
 use super::client;
 use super::expect::HeardCheck;
-use super::script::Script;
+use super::script::{Handled, Script};
+use super::workers::Workers;
 use super::world::{HOLDER, TICK, World};
 use crate::admission::limits::Slots;
-use crate::admission::{Admit, Answer, Cancelled, Offer, Release};
+use crate::admission::{Admit, Answer, Cancelled, Lease, Offer, Release};
 use crate::call::Action;
 use crate::dialogue::{Message, Role};
 use crate::evidence::Evidence;
-use crate::id::Generation;
+use crate::id::{Generation, Stage};
 use crate::leg::ToCaller;
 
 impl World {
@@ -21,43 +24,67 @@ impl World {
         let Some(stage) = stage else {
             return self.problems.push(format!("gate[{}]: there is no gate {}", at + 1, held.gate));
         };
-        if !take {
-            for lease in self.holds.remove(&at).unwrap_or_default() {
-                let release = Release::Completed(Evidence::Operator);
-                let _ = self.gates.settle(self.now, lease, release);
+        match held.what {
+            Handled::Holds(units) if take => self.take_units(at, stage, units),
+            Handled::Holds(_) => {
+                for lease in self.holds.remove(&at).unwrap_or_default() {
+                    let release = Release::Completed(Evidence::Operator);
+                    let _ = self.gates.settle(self.now, lease, release);
+                }
+                self.deliver();
             }
-            return self.deliver();
+            Handled::Limits { slots, queue } => {
+                let Some(gate) = self.gates.gates.get(&stage) else { return };
+                let mut limits = gate.limits().clone();
+                let own = script.config.gates().into_iter().find(|(of, _)| *of == stage);
+                let Some((_, own)) = own else { return };
+                let slots = slots.filter(|_| take).map_or(own.slots, Slots::Units);
+                (limits.slots, limits.queue) = (slots, queue.filter(|_| take).unwrap_or(own.queue));
+                self.line(&format!("-- {} may now have {} units", held.gate, word_of(slots)));
+                let runs = runs_at(stage, &self.holds, &self.workers);
+                self.gates.change(self.now, stage, limits, runs);
+                self.deliver();
+            }
         }
+    }
+
+    fn take_units(&mut self, at: usize, stage: Stage, units: u32) {
         self.gates.rotate(self.now, HOLDER, Generation(0), Cancelled::Client);
-        for _ in 0..held.units {
+        for _ in 0..units {
             let offer = Offer::plain(self.gates.name_offer(), HOLDER, self.now, self.now + TICK);
             if let Answer::Admitted(lease) = self.gates.ask(self.now, stage, offer) {
                 self.holds.entry(at).or_default().push(lease);
             }
         }
+        // What is refused to somebody else is not refused to this call.
+        self.gates.refused.clear();
     }
 
-    /// Invariants that are held at every action, and what the history has to show later.
-    /// What really runs never exceeds what the gates may give away (invariant 2), whatever was
-    /// cancelled.
-    pub(super) fn overcommitted(&self) -> Option<String> {
-        self.gates.gates.iter().find_map(|(stage, gate)| {
-            let Slots::Units(units) = gate.limits().slots else { return None };
-            let held = self.holds.values().flatten().filter(|lease| lease.stage == *stage).count();
-            let runs = self.workers.running_at(*stage) + held;
-            (runs > units as usize)
-                .then(|| format!("{runs} runs at {stage}, which has {units} units"))
-        })
+    /// What the gates' books and the runs have to say of each other, behind every event.
+    pub(super) fn audit(&mut self) {
+        if !self.gates.was_touched() {
+            return;
+        }
+        self.audited = true;
+        let (holds, workers) = (&self.holds, &self.workers);
+        let beyond = self.gates.beyond_limits(self.now, |stage| runs_at(stage, holds, workers));
+        if let Some(problem) = self.gates.audit().or(beyond) {
+            self.problems.push(format!("at {} ms: {problem}", self.now.as_millis()));
+        }
+        self.watch.returned(self.now, &mut self.gates, &self.workers);
     }
 
+    /// The call is over: every gate is as it began, but for what really goes on (invariant 10).
+    pub(super) fn quiesce(&mut self) {
+        let owners = self.owners.into_iter().chain([HOLDER]);
+        let workers = &self.workers;
+        let left = self.gates.left_over(self.now, owners, |stage| workers.running_at(stage));
+        self.problems.extend(left);
+    }
+
+    /// What the script's expectations will have to be held against.
     pub(super) fn watch(&mut self, action: &Action) {
         match action {
-            Action::Tell(ToCaller::Audio { generation, .. })
-                if *generation != self.call.generation() =>
-            {
-                let at = self.now.as_millis();
-                self.problems.push(format!("at {at} ms: sound of fenced generation {generation}"));
-            }
             Action::Tell(ToCaller::ResponseStarted(head)) if !head.out_of_band => {
                 self.saying.clear();
             }
@@ -85,4 +112,14 @@ impl World {
             _ => {}
         }
     }
+}
+
+/// What runs at a stage, or is held there by hand.
+fn runs_at(stage: Stage, holds: &BTreeMap<usize, Vec<Lease>>, workers: &Workers) -> usize {
+    let held = holds.values().flatten().filter(|lease| lease.stage == stage).count();
+    workers.running_at(stage) + held
+}
+
+fn word_of(slots: Slots) -> String {
+    slots.units().map_or("unlimited".to_owned(), |units| units.to_string())
 }

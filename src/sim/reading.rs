@@ -1,6 +1,7 @@
 //! Reading a fixture: every wrong key or value is answered with the file, the line, the key and
 //! what would be right.
 
+mod behind;
 mod deeds;
 mod expects;
 mod places;
@@ -16,11 +17,12 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use self::places::{Places, line_at};
-use super::script::{Held, Mention, Scene, Script, ScriptError, Session};
+use super::script::{Behind, Handled, Held, Mention, Scene, Script, ScriptError, Session};
 use crate::config::Config;
 
 /// Keys of a fixture that are not the configuration's.
-const OWN_KEYS: [&str; 7] = ["about", "caller", "gate", "expect", "ends_by", "session", "sound"];
+const OWN_KEYS: [&str; 9] =
+    ["about", "caller", "gate", "expect", "ends_by", "session", "sound", "callbacks", "human"];
 /// Where the script language is told.
 const GUIDE: &str = "see docs/reference/fixtures.md";
 /// The shortest likeness of a word that is offered in its place.
@@ -140,7 +142,9 @@ enum RawResponds {
 #[serde(deny_unknown_fields)]
 struct RawGate {
     gate: String,
-    hold: u32,
+    hold: Option<u32>,
+    slots: Option<u32>,
+    queue: Option<u32>,
     from: Option<String>,
     until: Option<String>,
 }
@@ -228,7 +232,9 @@ impl Script {
         let config = reading.config(text)?;
         reading.gates(&gates, &config)?;
         let (about, files) = (about.to_owned(), reading.files.take());
-        Ok(Script { about, caller, session, scene, files, gates, expect, config, ends_by })
+        let (callbacks, human) = reading.behind(text)?;
+        let behind = Behind { callbacks, human };
+        Ok(Script { about, caller, session, scene, files, gates, behind, expect, config, ends_by })
     }
 }
 
@@ -307,7 +313,17 @@ impl Reading<'_> {
             let problem = format!("{until:?} is not behind its beginning ({from:?})");
             return Err(self.wrong(&format!("{key}.until"), problem, "a time behind `from`"));
         }
-        Ok(Held { gate: raw.gate, units: raw.hold, from, until })
+        let what = match (raw.hold, raw.slots, raw.queue) {
+            (Some(units), None, None) => Handled::Holds(units),
+            (None, slots, queue) if slots.is_some() || queue.is_some() => {
+                Handled::Limits { slots, queue }
+            }
+            _ => {
+                let right = "hold = N, or slots and queue as they are to be";
+                return Err(self.wrong(key, "it does not say what is done to the gate", right));
+            }
+        };
+        Ok(Held { gate: raw.gate, what, from, until })
     }
 
     /// Units are held at gates that there are.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::counterparts::{CallbackScript, HumanScript};
 use crate::config::Config;
 
 /// A fixture.
@@ -22,12 +23,23 @@ pub struct Script {
     pub files: Vec<Mention>,
     /// What is done to the gates from outside.
     pub gates: Vec<Held>,
+    /// Who stands behind the rungs.
+    pub behind: Behind,
     /// What must be true.
     pub expect: Vec<Expect>,
     /// Providers, gates, times: any key of the configuration.
     pub config: Config,
     /// Virtual time after which the fixture ends by itself.
     pub ends_by: Duration,
+}
+
+/// Who stands behind the rungs.
+#[derive(Clone, Debug)]
+pub struct Behind {
+    /// The store of callbacks.
+    pub callbacks: CallbackScript,
+    /// The human who is asked.
+    pub human: HumanScript,
 }
 
 /// Something the caller does.
@@ -287,17 +299,31 @@ pub struct Mention {
     pub line: usize,
 }
 
-/// Units held by somebody else.
+/// Something that is done to a gate from outside.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Held {
     /// The gate's name.
     pub gate: String,
-    /// How many units.
-    pub units: u32,
+    /// What.
+    pub what: Handled,
     /// From when.
     pub from: Duration,
     /// Until when; to the end without.
     pub until: Option<Duration>,
+}
+
+/// What somebody else does to a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handled {
+    /// Holds so many units.
+    Holds(u32),
+    /// Changes its limits at run time; behind the time they are what they were.
+    Limits {
+        /// Its units.
+        slots: Option<u32>,
+        /// How many may wait.
+        queue: Option<u32>,
+    },
 }
 
 /// What must be true.

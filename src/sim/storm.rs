@@ -8,9 +8,12 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
+use super::ending;
 use super::script::Script;
-use super::world::{self, Outcome};
-use crate::call::Choose;
+use super::shrink;
+use super::tracks::Staging;
+use super::world::Outcome;
+use crate::config;
 
 const WORDS: [&str; 12] =
     ["I", "want", "a", "table", "for", "two", "people", "tonight", "please", "wait", "stop", "no"];
@@ -37,27 +40,50 @@ pub struct Storm {
     pub outcome: Outcome,
 }
 
-/// Runs the storm of a seed. The error says why its script cannot be run: a mistake in this file.
-pub fn run(seed: u64, fallback: Arc<dyn Choose>) -> Result<Storm, String> {
+/// Runs the storm of a seed, twice. The error says why its script cannot be run: a mistake in this
+/// file.
+pub fn run(seed: u64, fallback: Arc<config::Script>) -> Result<Storm, String> {
     let script = write(seed);
-    let parsed = Script::parse(&format!("storm {seed}"), &script).map_err(|e| e.to_string())?;
-    let outcome = world::run(&parsed, fallback).map_err(|e| e.to_string())?;
+    let outcome = play(&script, fallback)?;
     Ok(Storm { script, outcome })
+}
+
+/// The shortest script with the same kind of problem as a storm that failed.
+pub fn shortest(storm: &Storm, fallback: &Arc<config::Script>) -> Storm {
+    let Some(problem) = storm.outcome.problems.first() else { return storm.clone() };
+    let kind = shrink::kind_of(problem);
+    let fails = |script: &str| {
+        let outcome = play(script, fallback.clone()).ok()?;
+        let same = |problem: &String| shrink::kind_of(problem) == kind;
+        outcome.problems.iter().any(same).then_some(outcome)
+    };
+    match shrink::shortest(&storm.script, fails) {
+        Some((script, outcome)) => Storm { script, outcome },
+        None => storm.clone(),
+    }
+}
+
+fn play(script: &str, fallback: Arc<config::Script>) -> Result<Outcome, String> {
+    let parsed = Script::parse("a storm", script).map_err(|e| e.to_string())?;
+    ending::run_twice(&parsed, fallback, Staging::default()).map_err(|e| e.to_string())
 }
 
 /// The fixture of a seed.
 pub fn write(seed: u64) -> String {
-    let mut storm = Draw { rng: StdRng::seed_from_u64(seed) };
-    let mut text = format!("about = \"storm {seed}\"\nends_by = \"90s\"\n");
+    let mut storm = Draw { rng: StdRng::seed_from_u64(seed), refusing: seed % 5 < 2 };
+    let mut text = format!("about = \"storm {seed}\"\nends_by = \"150s\"\n");
     storm.session(&mut text);
     storm.gates(&mut text);
     storm.providers(&mut text);
+    storm.rungs(&mut text);
     storm.callers(&mut text);
     text
 }
 
 struct Draw {
     rng: StdRng,
+    /// The model has no room for long, and the caller wants to know what else there is.
+    refusing: bool,
 }
 
 impl Draw {
@@ -76,6 +102,9 @@ impl Draw {
 
     fn session(&mut self, text: &mut String) {
         let _ = writeln!(text, "[session]");
+        if self.chance(50) {
+            let _ = writeln!(text, "number = \"+15550100\"");
+        }
         if self.chance(15) {
             let _ = writeln!(text, "interrupt_response = false");
         }
@@ -94,8 +123,16 @@ impl Draw {
     }
 
     fn gates(&mut self, text: &mut String) {
-        for gate in ["recognition", "model", "synthesis", "tools"] {
-            if !self.chance(40) {
+        for gate in ["recognition", "model", "synthesis", "tools", "callback", "handoff"] {
+            if gate == "model" && self.refusing {
+                let _ = writeln!(text, "[limits.model]\nslots = 1");
+                let until = self.up_to(5_000, 120_000);
+                let hold = format!("hold = 1\nuntil = \"{until}ms\"");
+                let _ = writeln!(text, "[[gate]]\ngate = \"model\"\n{hold}");
+                continue;
+            }
+            let hears = gate == "recognition" && self.refusing;
+            if !self.chance(if hears { 10 } else { 40 }) {
                 continue;
             }
             let (slots, queue) = (self.up_to(0, 2), self.up_to(0, 2));
@@ -109,6 +146,25 @@ impl Draw {
                 let (from, until) = (self.up_to(0, 9_000), self.up_to(9_000, 20_000));
                 let hold = format!("hold = {slots}\nfrom = \"{from}ms\"\nuntil = \"{until}ms\"");
                 let _ = writeln!(text, "[[gate]]\ngate = \"{gate}\"\n{hold}");
+            }
+        }
+        self.changes(text);
+    }
+
+    /// Limits changed while the call goes on.
+    fn changes(&mut self, text: &mut String) {
+        let all =
+            ["recognition", "model", "synthesis", "tool:book", "tool:look", "callback", "handoff"];
+        for gate in all {
+            let spared = self.refusing && matches!(gate, "model" | "recognition");
+            if !self.chance(15) || spared {
+                continue;
+            }
+            let (slots, queue, from) = (self.up_to(0, 2), self.up_to(0, 2), self.up_to(0, 15_000));
+            let _ = writeln!(text, "[[gate]]\ngate = \"{gate}\"\nslots = {slots}");
+            let _ = writeln!(text, "queue = {queue}\nfrom = \"{from}ms\"");
+            if self.chance(70) {
+                let _ = writeln!(text, "until = \"{}ms\"", from + self.up_to(20, 8_000));
             }
         }
     }
@@ -160,13 +216,72 @@ impl Draw {
         self.faults(text);
         let (partial, last) = (self.up_to(10, 200), self.up_to(20, 1_500));
         let _ = writeln!(text, "[asr]\npartial_ms = {partial}\nfinal_ms = {last}");
-        self.faults(text);
+        if !self.refusing || self.chance(20) {
+            self.faults(text);
+        }
         for name in ["book", "look"] {
             let effect = self.one_of(&["read", "cancellable", "must_finish"]);
             let takes = self.up_to(20, 7_000);
             let _ = writeln!(text, "[tool.{name}]\nprovider = \"scripted\"");
             let _ = writeln!(text, "effect = \"{effect}\"\ntakes_ms = {takes}");
             self.faults(text);
+        }
+    }
+
+    /// Alternatives that are offered, and who stands behind them.
+    fn rungs(&mut self, text: &mut String) {
+        for (rung, offers) in [
+            ("callback", ["always", "always", "known_number", "never"]),
+            ("handoff", ["always", "always", "always", "never"]),
+        ] {
+            let drawn = self.one_of(&offers);
+            let offer = if self.refusing && self.chance(80) { "always" } else { drawn };
+            let _ = writeln!(text, "[{rung}]\noffer = \"{offer}\"");
+        }
+        let commit = self.now_and_then(40, |draw| draw.up_to(0, 5_000).to_string());
+        let fail = self.now_and_then(30, |draw| {
+            format!("{:?}", draw.one_of(&["full", "duplicate", "sealed"]))
+        });
+        let lost = self.now_and_then(8, |_| "true".to_owned());
+        let late = self.now_and_then(15, |draw| draw.up_to(0, 9_000).to_string());
+        let _ = writeln!(
+            text,
+            "[callbacks]\ncommit_ms = {commit}\nfail = {fail}\nlost = {lost}\nlate_ms = {late}"
+        );
+        let takes = self.now_and_then(50, |draw| draw.up_to(0, 50_000).to_string());
+        let connects = self.now_and_then(50, |draw| draw.up_to(0, 33_000).to_string());
+        let outcome = self.now_and_then(60, |draw| {
+            let all = ["connected", "busy", "no_answer", "declined", "voicemail", "never"];
+            format!("{:?}", draw.one_of(&all))
+        });
+        let twice = self.now_and_then(20, |_| "true".to_owned());
+        let lost = self.now_and_then(8, |_| "true".to_owned());
+        let told = self.now_and_then(40, |draw| draw.up_to(0, 3_000).to_string());
+        let _ = writeln!(
+            text,
+            "[human]\nacknowledges_ms = {takes}\nconnects_ms = {connects}\noutcome = {outcome}\n\
+             acknowledges_twice = {twice}\nlost = {lost}\ntold_ms = {told}"
+        );
+    }
+
+    /// What a caller says to an offer: an answer, half of one, or something else.
+    fn answer(&mut self) -> String {
+        const ANSWERS: [&str; 9] = [
+            "yes please",
+            "yes",
+            "no thanks",
+            "never mind no",
+            "call me back",
+            "five five five oh one double zero",
+            "yes on plus one five five five five five five oh one double zero",
+            "yes but only tomorrow",
+            "what",
+        ];
+        match self.up_to(0, 14) {
+            10..=14 => "says = \"yes please\"".to_owned(),
+            0 => "presses = \"1\"".to_owned(),
+            1 => "presses = \"2\"".to_owned(),
+            _ => format!("says = {:?}", self.one_of(&ANSWERS)),
         }
     }
 
@@ -183,25 +298,91 @@ impl Draw {
 
     fn callers(&mut self, text: &mut String) {
         let mut at = 0;
-        for _ in 0..self.up_to(1, 14) {
+        let (least, most, ends, more) = if self.refusing { (0, 2, 8, 1) } else { (1, 14, 50, 5) };
+        if self.refusing {
+            self.asks_again(text);
+            at = self.up_to(2_000, 40_000);
+        }
+        for _ in 0..self.up_to(least, most) {
             at += self.up_to(20, 5_000);
             // The caller may have hung up by then.
             let _ = writeln!(text, "[[caller]]\nat = \"{at}ms\"\nmaybe = true\n{}", self.deed());
         }
-        if self.chance(50) {
+        if self.chance(ends) {
             let end = self.one_of(&["hangs_up = true", "drains = true"]);
             let at = self.up_to(0, at + 5_000);
             let _ = writeln!(text, "[[caller]]\nat = \"{at}ms\"\n{end}");
         }
-        for _ in 0..self.up_to(0, 5) {
+        self.answers(text);
+        for _ in 0..self.up_to(0, more) {
             // In the middle of something, where it happens at all.
             let fact = self.one_of(&FACTS);
             let (delay, nth) = (self.up_to(0, 2_500), self.up_to(1, 4));
-            let what = self.deed();
+            let what = match self.up_to(0, 99) {
+                0..=5 => "hangs_up = true".into(),
+                6..=9 => "drains = true".into(),
+                _ => self.deed(),
+            };
             let _ = writeln!(
                 text,
                 "[[caller]]\nafter = \"{fact} + {delay}ms\"\nnth = {nth}\nmaybe = true\n{what}"
             );
+        }
+    }
+
+    /// What the caller says to what they are offered, and while it is being arranged.
+    fn answers(&mut self, text: &mut String) {
+        let asked = [
+            "offer_callback_busy",
+            "offer_callback",
+            "offer_callback_failed",
+            "ask_number",
+            "offer_handoff",
+        ];
+        for prompt in asked {
+            for nth in 1..=2 {
+                if !self.chance(75) {
+                    continue;
+                }
+                let (delay, answer) = (self.up_to(1_000, 6_000), self.answer());
+                let _ = writeln!(
+                    text,
+                    "[[caller]]\nafter = \"prompt({prompt}) + {delay}ms\"\nnth = {nth}\n\
+                     maybe = true\n{answer}"
+                );
+            }
+        }
+        for fact in ["callback.start", "handoff.start", "arranged(acknowledged)"] {
+            if !self.chance(40) {
+                continue;
+            }
+            let delay = self.up_to(0, 12_000);
+            let what = match self.up_to(0, 9) {
+                0..=1 => "hangs_up = true".to_owned(),
+                2 => "drains = true".to_owned(),
+                3..=5 => self.answer(),
+                _ => self.deed(),
+            };
+            let _ =
+                writeln!(text, "[[caller]]\nafter = \"{fact} + {delay}ms\"\nmaybe = true\n{what}");
+        }
+    }
+
+    /// A caller who does not let go.
+    fn asks_again(&mut self, text: &mut String) {
+        let says = "says = \"I want a table for two\"";
+        let _ = writeln!(text, "[[caller]]\nat = \"500ms\"\nmaybe = true\n{says}");
+        let told = ["callback_unknown", "callback_refused", "callback_exists", "handoff_busy"];
+        let other = (self.one_of(&told), 1);
+        for (prompt, nth) in [("retry_busy", 1), ("retry_busy", 2), ("retry_busy", 3), other] {
+            if self.chance(80) {
+                let delay = self.up_to(2_000, 9_000);
+                let _ = writeln!(
+                    text,
+                    "[[caller]]\nafter = \"prompt({prompt}) + {delay}ms\"\nnth = {nth}\n\
+                     maybe = true\n{says}"
+                );
+            }
         }
     }
 

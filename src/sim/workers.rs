@@ -4,10 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::counterparts::{self, ArrangeRun};
+use super::script::Behind;
 use crate::admission::OfferId;
 use crate::call::{Action, Event};
 use crate::config::Config;
 use crate::evidence::{Evidence, Unknown};
+use crate::fallback::Rung;
 use crate::id::{RunId, Stage};
 use crate::provider::asr::AsrInput;
 use crate::provider::llm::ModelSignal;
@@ -28,7 +31,10 @@ pub(super) struct Workers {
     evidence: BTreeMap<Stage, Duration>,
     pub effects: Effects,
     runs: BTreeMap<RunId, Worker>,
-    counts: [u32; 4],
+    counts: [u32; 6],
+    behind: Behind,
+    /// Promises made so far, of either kind.
+    promises: u32,
 }
 
 struct Worker {
@@ -48,6 +54,7 @@ enum Running {
     Llm(Box<LlmRun>),
     Tts(Box<TtsRun>),
     Tool(Box<ToolRun>),
+    Rung(Box<ArrangeRun>),
 }
 
 /// What the caller says in an utterance.
@@ -66,8 +73,23 @@ pub(super) enum Came {
     Late(Stage, OfferId, Evidence),
 }
 
+impl Worker {
+    /// When it has something to say, or has had its time.
+    fn next_at(&self) -> Option<Timestamp> {
+        let own = match &self.run {
+            Running::Asr(run) => run.next_at(),
+            Running::Llm(run) => run.next_at(),
+            Running::Tts(run) => run.next_at(),
+            Running::Tool(run) => run.next_at(),
+            Running::Rung(run) => run.next_at(),
+        };
+        let overdue = self.overdue.filter(|_| !self.unknown);
+        own.into_iter().chain(overdue).min()
+    }
+}
+
 impl Workers {
-    pub fn new(config: &Config) -> Result<Workers, BuildError> {
+    pub fn new(config: &Config, behind: &Behind) -> Result<Workers, BuildError> {
         let mut tools = BTreeMap::new();
         for (at, tool) in config.tools.values().enumerate() {
             if tool.provider == "scripted" {
@@ -86,7 +108,9 @@ impl Workers {
                 .collect(),
             effects: Effects::default(),
             runs: BTreeMap::new(),
-            counts: [0; 4],
+            counts: [0; 6],
+            behind: behind.clone(),
+            promises: 0,
         })
     }
 
@@ -98,6 +122,21 @@ impl Workers {
     /// How many runs of a stage have not ended, whatever the call was told of them.
     pub fn running_at(&self, stage: Stage) -> usize {
         self.runs.values().filter(|worker| worker.stage == stage).count()
+    }
+
+    /// The stages of the runs that have not ended.
+    pub fn stages(&self) -> impl Iterator<Item = Stage> {
+        self.runs.values().map(|worker| worker.stage)
+    }
+
+    /// The run that was started on this unit has not ended.
+    pub fn holds(&self, offer: OfferId) -> bool {
+        self.runs.values().any(|worker| worker.unit.is_some_and(|(_, unit)| unit == offer))
+    }
+
+    /// How many runs of a stage have not ended, and the call was told that nothing is known.
+    pub fn unknown_at(&self, stage: Stage) -> usize {
+        self.runs.values().filter(|worker| worker.stage == stage && worker.unknown).count()
     }
 
     fn nth(&mut self, kind: usize) -> u32 {
@@ -155,6 +194,18 @@ impl Workers {
                 let tool_run = script.start(now, nth, idempotency_key);
                 self.add(*run, Stage::Tool(*tool), unit, Running::Tool(Box::new(tool_run)));
             }
+            Action::Arrange { run, wish } => {
+                let (kind, stage) = match wish.rung {
+                    Rung::Handoff => (5, Stage::Handoff),
+                    _ => (4, Stage::Callback),
+                };
+                let nth = self.nth(kind);
+                let arranging = match stage {
+                    Stage::Handoff => self.behind.human.start(now, nth),
+                    _ => self.behind.callbacks.start(now, nth),
+                };
+                self.add(*run, stage, unit, Running::Rung(Box::new(arranging)));
+            }
             other => self.feed(now, other, said),
         }
     }
@@ -176,7 +227,7 @@ impl Workers {
             Action::Close { run } => match self.running(*run) {
                 Some(Running::Asr(asr)) => asr.hear(now, &AsrInput::Close),
                 Some(Running::Tts(tts)) => tts.close_input(now),
-                Some(Running::Llm(_) | Running::Tool(_)) | None => {}
+                Some(Running::Llm(_) | Running::Tool(_) | Running::Rung(_)) | None => {}
             },
             Action::Cancel { run } => self.cancel(now, *run),
             Action::Tell(_)
@@ -205,6 +256,7 @@ impl Workers {
             Running::Llm(run) => run.cancel(now),
             Running::Tts(run) => run.cancel(now),
             Running::Tool(run) => run.cancel(now),
+            Running::Rung(run) => run.cancel(now),
         }
     }
 
@@ -219,24 +271,22 @@ impl Workers {
 
     /// When something is due.
     pub fn next_at(&self) -> Option<Timestamp> {
-        let due = |worker: &Worker| {
-            let own = match &worker.run {
-                Running::Asr(run) => run.next_at(),
-                Running::Llm(run) => run.next_at(),
-                Running::Tts(run) => run.next_at(),
-                Running::Tool(run) => run.next_at(),
-            };
-            let overdue = worker.overdue.filter(|_| !worker.unknown);
-            own.into_iter().chain(overdue).min()
-        };
-        self.runs.values().filter_map(due).min()
+        self.runs.values().filter_map(Worker::next_at).min()
     }
 
     /// What is due next, of the run that was started first; empty when nothing is.
     pub fn poll(&mut self, now: Timestamp) -> Vec<Came> {
-        let ids: Vec<RunId> = self.runs.keys().copied().collect();
-        let first = ids.into_iter().map(|id| self.poll_run(now, id)).find(|came| !came.is_empty());
-        first.unwrap_or_default()
+        let mut from = RunId(0);
+        loop {
+            let is_due = |worker: &Worker| worker.next_at().is_some_and(|at| at <= now);
+            let due = self.runs.range(from..).find(|(_, worker)| is_due(worker));
+            let Some(id) = due.map(|(id, _)| *id) else { return Vec::new() };
+            let came = self.poll_run(now, id);
+            if !came.is_empty() {
+                return came;
+            }
+            from = RunId(id.0 + 1);
+        }
     }
 
     fn poll_run(&mut self, now: Timestamp, id: RunId) -> Vec<Came> {
@@ -266,6 +316,10 @@ impl Workers {
                 }
                 None => None,
             },
+            Running::Rung(run) => run.poll(now, &mut self.promises).map(|out| match out {
+                counterparts::Output::Ended(ended) => Err(ended),
+                counterparts::Output::Arranged(what) => Ok(Event::Arranged { run: id, what }),
+            }),
         };
         match came {
             Some(Ok(event)) => vec![Came::Event(event)],

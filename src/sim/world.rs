@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::expect::{self, HeardCheck};
+use super::expect::HeardCheck;
 use super::facts::Fact;
+use super::far_end::FarEnd;
 use super::gates::SimGates;
 use super::heard::{self, Said, Sent};
 use super::script::{Deed, Script, What, When};
@@ -14,14 +15,13 @@ use super::tracks::{Staging, Tracks};
 use super::watch::Watch;
 use super::workers::{Came, Workers};
 use super::{caller, client, names};
-use crate::admission::{Admit, Lease, OwnerId, Release, Wake};
+use crate::admission::{Lease, OwnerId, Wake};
 use crate::audio::duration_to_samples;
-use crate::call::{Action, Call, Cause, Choose, Event, Identity, Standing, trace};
-use crate::config::Abilities;
-use crate::dialogue::ToolChoice;
+use crate::call::{Action, Call, Event, Identity, trace};
+use crate::config::{self, Abilities};
 use crate::evidence::Evidence;
-use crate::id::{CallId, ItemId, RunId, Stage, TenantId};
-use crate::leg::{FromCaller, HangUp, Modality, Settings, ToCaller};
+use crate::id::{CallId, Generation, ItemId, RunId, Stage, TenantId};
+use crate::leg::ToCaller;
 use crate::provider::BuildError;
 use crate::time::{Timestamp, ms};
 use crate::turn::bargein::BargeIn;
@@ -29,11 +29,9 @@ use crate::turn::bargein::BargeIn;
 /// The caller's sound comes in such pieces.
 pub(super) const TICK: Duration = ms(20);
 /// The leg's rate.
-const RATE_HZ: u32 = 24_000;
-/// Characters of a prompt that are said in a second.
-const PROMPT_CHARS_PER_S: u64 = 15;
-/// Virtual time that a call may take to give back what it owes.
-const TEARDOWN: Duration = Duration::from_secs(30);
+pub(super) const RATE_HZ: u32 = 24_000;
+/// How long a prompt sounds: forty characters at fifteen a second.
+pub(super) const PROMPT_LENGTH: Duration = ms(1_000 * 40 / 15);
 /// Owner of units that the script holds by hand.
 pub(super) const HOLDER: OwnerId = OwnerId(u64::MAX);
 /// Steps without time going on that are a loop.
@@ -63,14 +61,14 @@ pub struct Outcome {
 }
 
 /// Runs a fixture.
-pub fn run(script: &Script, fallback: Arc<dyn Choose>) -> Result<Outcome, BuildError> {
+pub fn run(script: &Script, fallback: Arc<config::Script>) -> Result<Outcome, BuildError> {
     stage(script, fallback, Staging::default())
 }
 
 /// Runs a fixture as it is staged.
 pub fn stage(
     script: &Script,
-    fallback: Arc<dyn Choose>,
+    fallback: Arc<config::Script>,
     staging: Staging<'_>,
 ) -> Result<Outcome, BuildError> {
     let mut world = World::new(script, fallback, staging)?;
@@ -89,7 +87,7 @@ pub(super) struct World {
     /// Deeds whose time is known.
     pub(super) due: BTreeMap<(Timestamp, usize), What>,
     /// Deeds that wait for something to happen.
-    pub(super) awaited: Vec<(usize, Deed)>,
+    pub(super) awaited: Vec<Awaited>,
     pub(super) holds: BTreeMap<usize, Vec<Lease>>,
     pub(super) hold_times: BTreeMap<(Timestamp, usize, bool), ()>,
     /// What the caller has said or is saying.
@@ -117,23 +115,38 @@ pub(super) struct World {
     pub(super) saying: String,
     pub(super) interrupted: Option<(String, Duration)>,
     pub(super) watch: Watch,
+    /// The gates' books have changed at this instant.
+    pub(super) audited: bool,
+    /// The turn's budget.
+    pub(super) budget: Duration,
+    /// Who this call is at the gates.
+    pub(super) owners: [OwnerId; 2],
     pub(super) words_per_s: f64,
-    barge_in: BargeIn,
+    pub(super) barge_in: BargeIn,
     pub(super) prompts: VecDeque<Event>,
     /// The item that sounded last.
     pub(super) sounding: Option<ItemId>,
+    /// What the last frame told.
+    frame: Option<(Generation, Fact)>,
+}
+
+/// A deed that waits for something to happen, and how often it has.
+pub(super) struct Awaited {
+    pub at: usize,
+    pub deed: Deed,
+    came: u32,
 }
 
 impl World {
-    fn new(
+    pub(super) fn new(
         script: &Script,
-        fallback: Arc<dyn Choose>,
+        fallback: Arc<config::Script>,
         staging: Staging<'_>,
     ) -> Result<World, BuildError> {
         let mut problems = Vec::new();
         let ends = Ends::new(script, staging, &mut problems)?;
         let config = &script.config;
-        let workers = Workers::new(config)?;
+        let workers = Workers::new(config, &script.behind)?;
         let agent = config.default_agent();
         let abilities = Abilities {
             detects: true,
@@ -141,18 +154,16 @@ impl World {
             partials: true,
             tool_names: config.tools.keys().cloned().collect(),
         };
-        let settings = settings(script, &workers, &abilities);
-        let identity = Identity {
-            call: CallId(1),
-            tenant: TenantId(0),
-            class: config.classes.find(agent.class.as_deref()),
-            item_prefix: "item_".into(),
-            number: script.session.number.clone(),
-            greeting: agent.greeting(|_| None).filter(|_| script.session.greets == Some(true)),
-        };
-        let profile = Arc::new(config.profile(agent, &abilities, fallback));
-        let waits = Cause::StillQueued(Stage::Model);
-        let wait = profile.fallback.choose(&waits, &profile.language, &Standing::default()).text;
+        let mut settings = client::settings(script, client::specs(script, &workers));
+        settings.turn_detection = config.turn_detection(&abilities);
+        client::apply(&mut settings, &script.session);
+        let identity = identity(script);
+        let profile = Arc::new(config.profile(agent, &abilities, fallback.clone()));
+        let words_per_s = heard::words_per_s(script);
+        let far_end = FarEnd::new(profile.budget, words_per_s);
+        let owners = identity.owners();
+        let barge_in = profile.barge_in.clone();
+        let listens = ends.are_heard();
         let mut world = World {
             now: Timestamp::ZERO,
             end: Timestamp::ZERO + script.ends_by,
@@ -181,11 +192,15 @@ impl World {
             items: 0,
             saying: String::new(),
             interrupted: None,
-            watch: Watch::new(profile.budget, wait),
-            words_per_s: heard::words_per_s(script),
-            barge_in: profile.barge_in.clone(),
+            audited: false,
+            budget: profile.budget,
+            watch: Watch::new(profile, fallback, owners[0], far_end, listens),
+            owners,
+            words_per_s,
+            barge_in,
             prompts: VecDeque::new(),
             sounding: None,
+            frame: None,
         };
         world.schedule(script);
         Ok(world)
@@ -197,7 +212,9 @@ impl World {
                 When::At(time) => {
                     self.due.insert((Timestamp::ZERO + *time, at), deed.what.clone());
                 }
-                When::After { .. } => self.awaited.push((at, deed.clone())),
+                When::After { .. } => {
+                    self.awaited.push(Awaited { at, deed: deed.clone(), came: 0 })
+                }
             }
         }
         for (at, held) in script.gates.iter().enumerate() {
@@ -210,7 +227,7 @@ impl World {
 
     // === time ===
 
-    fn live(&mut self, script: &Script) {
+    pub(super) fn live(&mut self, script: &Script) {
         self.step(Event::Connected);
         let mut steps = 0;
         while let Some(next) = self.next_instant().filter(|next| *next <= self.end) {
@@ -228,14 +245,14 @@ impl World {
     }
 
     /// The next instant at which anything is due.
-    fn next_instant(&self) -> Option<Timestamp> {
+    pub(super) fn next_instant(&self) -> Option<Timestamp> {
         let due = self.next_due();
         let will_be = due.filter(|due| *due <= self.end);
         due.into_iter().chain(self.next_heard(will_be)).min()
     }
 
     /// The same, but for the caller's sound.
-    fn next_due(&self) -> Option<Timestamp> {
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
         let deeds = self.due.keys().next().map(|(at, _)| *at);
         let holds = self.hold_times.keys().next().map(|(at, _, _)| *at);
         let timer = self.call.poll_timeout(self.now).map(|(due, _)| due);
@@ -244,7 +261,7 @@ impl World {
         [deeds, holds, timer, rings].into_iter().chain(others).flatten().min()
     }
 
-    fn happen(&mut self, script: &Script) {
+    pub(super) fn happen(&mut self, script: &Script) {
         while let Some((&(at, hold, take), ())) = self.hold_times.first_key_value() {
             if at > self.now {
                 break;
@@ -272,16 +289,19 @@ impl World {
             }
         }
         self.listen();
-        self.step(Event::Timeout);
+        if self.call.poll_timeout(self.now).is_some_and(|(due, _)| due <= self.now) {
+            self.step(Event::Timeout);
+        }
+        if std::mem::take(&mut self.audited) {
+            self.watch.quarantined(self.now, &self.gates, &self.workers);
+        }
     }
 
     fn take(&mut self, came: Came) {
         match came {
             Came::Event(event) => self.step(event),
             Came::Late(stage, offer, evidence) => {
-                if let Some(gate) = self.gates.gates.get_mut(&stage) {
-                    let _ = gate.evidence(self.now, offer, evidence, &mut self.gates.wakes);
-                }
+                self.gates.evidence(self.now, stage, offer, evidence);
                 self.deliver();
             }
         }
@@ -295,13 +315,11 @@ impl World {
             self.handle(event);
         }
         self.deliver();
-        if let Some(problem) = self.gates.audit().or_else(|| self.overcommitted()) {
-            self.problems.push(format!("at {} ms: {problem}", self.now.as_millis()));
-        }
+        self.audit();
     }
 
     fn handle(&mut self, event: Event) {
-        self.watch.state(self.now, &self.call, &mut self.problems);
+        self.watch.event(self.now, &self.call, &event, &self.workers, &self.gates);
         if let Some(line) = trace::event(&event) {
             self.line(&line);
         }
@@ -312,6 +330,7 @@ impl World {
         while let Some(action) = self.call.poll_action() {
             self.carry_out(action);
         }
+        self.watch.done(self.now, &self.call);
     }
 
     pub(super) fn deliver(&mut self) {
@@ -329,7 +348,7 @@ impl World {
     }
 
     fn carry_out(&mut self, action: Action) {
-        self.watch.action(self.now, &action, &mut self.problems);
+        self.watch.action(self.now, &action, &self.call, &mut self.gates);
         self.sent.extend(Sent::of(&action).map(|sent| (self.now, sent)));
         if let Some(line) = trace::action(&action) {
             self.line(&line);
@@ -347,8 +366,7 @@ impl World {
             }
             _ => {}
         }
-        let fact = Fact::of_action(self.now, &action, |run| self.stages.get(&run).copied());
-        if let Some(fact) = fact {
+        if let Some(fact) = self.fact_of(&action) {
             self.fact(fact);
         }
         self.watch(&action);
@@ -368,9 +386,25 @@ impl World {
         self.workers.start(now, &action, unit, utterance);
     }
 
-    /// A prompt's sound is here at once, as long as its words would take.
+    /// What an action tells; frames of one generation all tell the same.
+    fn fact_of(&mut self, action: &Action) -> Option<Fact> {
+        let stage_of = |run| self.stages.get(&run).copied();
+        let Action::Tell(ToCaller::Audio { generation, .. }) = action else {
+            return Fact::of_action(self.now, action, stage_of);
+        };
+        if let Some((of, fact)) = &self.frame
+            && of == generation
+        {
+            return Some(Fact { at: self.now, ..fact.clone() });
+        }
+        let fact = Fact::of_action(self.now, action, stage_of);
+        self.frame = fact.clone().map(|fact| (*generation, fact));
+        fact
+    }
+
+    /// A prompt's sound is here at once.
     fn play_prompt(&mut self, run: RunId) {
-        let length = duration_to_samples(ms(1_000 * 40 / PROMPT_CHARS_PER_S), RATE_HZ);
+        let length = duration_to_samples(PROMPT_LENGTH, RATE_HZ);
         let samples = self.ends.prompt(RATE_HZ, length);
         self.prompts.push_back(Event::Sounded { run, phrase: 0, samples });
         self.prompts.push_back(Event::PhraseSounded { run, phrase: 0, words: Vec::new() });
@@ -386,74 +420,19 @@ impl World {
 
     pub(super) fn fact(&mut self, fact: Fact) {
         debug_assert!(names::known(&fact.to_string()).is_ok(), "{fact} has no name");
-        let awaited = std::mem::take(&mut self.awaited);
+        let (now, due) = (self.now, &mut self.due);
+        self.awaited.retain_mut(|awaited| {
+            let When::After { fact: pattern, delay, nth } = &awaited.deed.when else {
+                return false;
+            };
+            awaited.came += u32::from(fact.fits(pattern));
+            let came = awaited.came >= *nth;
+            if came {
+                due.insert((now + *delay, awaited.at), awaited.deed.what.clone());
+            }
+            !came
+        });
         self.facts.push(fact);
-        for (at, deed) in awaited {
-            let When::After { fact: pattern, delay, nth } = &deed.when else { continue };
-            let came = self.facts.iter().filter(|fact| fact.fits(pattern)).count();
-            match came >= *nth as usize {
-                true => drop(self.due.insert((self.now + *delay, at), deed.what)),
-                false => self.awaited.push((at, deed)),
-            }
-        }
-    }
-
-    /// Nothing happens until then but that the microphone is open.
-    fn is_quiet(&self, until: Timestamp) -> bool {
-        let due = self.next_due();
-        let heard = self.next_heard(None);
-        due.into_iter().chain(heard).all(|next| next > until)
-    }
-
-    fn finish(mut self, script: &Script) -> Outcome {
-        for (at, deed) in self.awaited.iter().filter(|(_, deed)| !deed.maybe) {
-            if let When::After { fact, nth, .. } = &deed.when {
-                let which = if *nth > 1 { format!(" {nth} times") } else { String::new() };
-                let problem = format!("caller[{}]: \"{fact}\" never happened{which}", at + 1);
-                self.problems.push(problem);
-            }
-        }
-        self.awaited.clear();
-        let soon = self.now + TEARDOWN;
-        if self.is_quiet(soon) {
-            self.watch.rest(&self.call, &mut self.problems);
-        }
-        if self.call.has_ended().is_none() {
-            self.step(Event::Caller(FromCaller::Gone { how: "closed" }));
-        }
-        let until = self.now + TEARDOWN;
-        while !self.call.is_over() {
-            let Some(next) = self.workers.next_at().filter(|next| *next <= until) else { break };
-            self.now = self.now.max(next);
-            self.happen(script);
-        }
-        for lease in std::mem::take(&mut self.holds).into_values().flatten() {
-            let _ = self.gates.settle(self.now, lease, Release::Completed(Evidence::Operator));
-        }
-        self.deliver();
-        if self.call.has_ended() != Some(HangUp::CallerGone) && !self.call.is_over() {
-            self.problems.push("the call did not end".into());
-        }
-        self.problems.extend(self.gates.left_over(self.now));
-        self.problems.extend(self.heard.iter().filter_map(expect::too_much));
-        if self.workers.effects.most() > 1 {
-            self.problems.push("an idempotency key took effect twice".into());
-        }
-        self.problems.extend(expect::check(&script.expect, &self.facts, &self.heard, &self.asked));
-        let mut trace = self.lines.join("\n");
-        trace.push('\n');
-        let tracks = self.ends.tracks(self.now);
-        Outcome {
-            trace,
-            facts: self.facts,
-            problems: self.problems,
-            tracks,
-            said: self.said,
-            sent: self.sent,
-            barge_in: self.barge_in,
-            heard: self.heard,
-            asked: self.asked,
-        }
     }
 }
 
@@ -476,24 +455,15 @@ fn started(action: &Action) -> Option<RunId> {
     }
 }
 
-/// The session's settings at its start.
-fn settings(script: &Script, workers: &Workers, abilities: &Abilities) -> Settings {
+/// Who calls.
+fn identity(script: &Script) -> Identity {
     let agent = script.config.default_agent();
-    let mut settings = Settings {
-        instructions: agent.instructions.fill(|_| None),
-        tools: client::specs(script, workers),
-        tool_choice: ToolChoice::Auto,
-        max_tokens: None,
-        modality: Modality::Audio,
-        voice: None,
-        speed: 1.0,
-        out_rate_hz: RATE_HZ,
-        stops_at_pause: false,
-        turn_detection: script.config.turn_detection(agent, abilities),
-        transcribe: true,
-        transcription_only: false,
-        extra_events: true,
-    };
-    client::apply(&mut settings, &script.session);
-    settings
+    Identity {
+        call: CallId(1),
+        tenant: TenantId(0),
+        class: script.config.classes.find(agent.class.as_deref()),
+        item_prefix: "item_".into(),
+        number: script.session.number.clone(),
+        greeting: agent.greeting(|_| None).filter(|_| script.session.greets == Some(true)),
+    }
 }

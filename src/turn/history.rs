@@ -127,6 +127,11 @@ impl History {
             && !self.entries.iter().any(|entry| answered(&entry.item.body))
     }
 
+    /// A tool call of this name is in the conversation.
+    pub fn knows_call(&self, call_id: &str) -> bool {
+        self.is_call(call_id)
+    }
+
     /// What came of a tool is known after all.
     pub fn amend_output(&mut self, id: &str, known: &str) {
         for entry in &mut self.entries {

@@ -32,6 +32,8 @@ pub struct Playout {
     told: usize,
     /// Speaking rate while no phrase has come completely.
     assumed: u64,
+    /// The far end has said that no more than this will be heard.
+    capped: Option<Duration>,
 }
 
 /// Whether sound is sent, and what the far end does with what it has.
@@ -71,6 +73,7 @@ impl Playout {
             complete: false,
             told: 0,
             assumed: CHARS_PER_S,
+            capped: None,
         }
     }
 
@@ -90,6 +93,11 @@ impl Playout {
             whole: false,
             words: Vec::new(),
         });
+    }
+
+    /// What was announced last ends without a space.
+    pub fn ends_bare(&self) -> bool {
+        self.phrases.last().is_some_and(|phrase| !phrase.text.ends_with(char::is_whitespace))
     }
 
     /// Sound of a phrase. False when the backlog is full: a synthesiser that never ends.
@@ -237,6 +245,11 @@ impl Playout {
         self.mark = self.mark.max(now);
     }
 
+    /// The far end says that this much was heard, and that no more will be.
+    pub fn cap(&mut self, played: Duration) {
+        self.capped = Some(self.capped.map_or(played, |before| before.min(played)));
+    }
+
     /// How much was heard.
     pub fn heard(&self, now: Timestamp) -> Duration {
         let since = match self.sending {
@@ -244,6 +257,11 @@ impl Playout {
             Sending::Halted => Duration::ZERO,
         };
         (self.played + since).min(self.sent_time())
+    }
+
+    /// How much of it counts as heard: no more than the far end allows.
+    pub fn credited(&self, now: Timestamp) -> Duration {
+        self.heard(now).min(self.capped.unwrap_or(Duration::MAX))
     }
 
     /// Everything there will ever be has been sent.
@@ -279,14 +297,23 @@ impl Playout {
         }
     }
 
-    /// The text of the last phrase that has begun to sound.
-    pub fn last_begun(&self, now: Timestamp) -> Option<&str> {
+    /// A question sounds, or has just sounded: an answer to it may still come.
+    pub fn asks(&self, now: Timestamp) -> bool {
         let heard = duration_to_samples(self.heard(now), self.rate_hz);
+        let fresh = heard.saturating_sub(duration_to_samples(ANSWERED_WITHIN, self.rate_hz));
         let begun = |p: &&Sounding| p.samples > 0 && p.start <= heard;
-        self.phrases.iter().rev().find(begun).map(|phrase| phrase.text.as_str())
+        let is_question = |p: &Sounding| p.text.trim_end().ends_with('?');
+        let mut last = self.phrases.iter().rev().filter(begun);
+        match last.next() {
+            Some(phrase) if is_question(phrase) => true,
+            Some(phrase) if phrase.start >= fresh => last.next().is_some_and(is_question),
+            Some(_) | None => false,
+        }
     }
 }
 
+/// How long behind a question its answer may come, although the agent goes on.
+const ANSWERED_WITHIN: Duration = Duration::from_millis(1_500);
 /// Speaking rate assumed while no phrase has come completely: a slow one, because a word too few in
 /// the history is asked again, and a word too many was never heard.
 pub const CHARS_PER_S: u64 = 12;

@@ -101,6 +101,11 @@ impl SpeechTracker {
         (silence <= BRIDGE && longer > BRIDGE).then_some(Edge::Paused)
     }
 
+    /// There is speech, or what the detector takes for it, and it has not been forgotten.
+    pub fn is_on(&self) -> bool {
+        matches!(self.run, Run::On { .. })
+    }
+
     /// How much speech there has been since it started.
     pub fn speech(&self) -> Duration {
         match self.run {

@@ -15,7 +15,8 @@ async fn no_slots_at_all_are_told_as_no_capacity() {
     let response = &done["response"];
     assert_eq!(response["status"], "failed", "{response:#}");
     assert_eq!(response["status_details"]["error"]["code"], "admission_no_capacity");
-    let spoken = client.of("floorkeeper.fallback").find(|rung| rung["outcome"] == "established");
+    // What exists is offered: here a return call.
+    let spoken = client.of("floorkeeper.fallback").find(|rung| rung["outcome"] == "offered");
     assert!(spoken.is_some_and(|rung| rung["prompt"] != ""), "{:#?}", client.events);
     let ledger = server.ledger("model");
     assert_eq!((&ledger["offered"], &ledger["refused"]), (&json!(1), &json!(1)), "{ledger:#}");

@@ -24,7 +24,10 @@ const MAY_IMPORT: [(&str, &[&str]); 12] = [
     ("codec", &[]),
     ("store", &[]),
     // 4: worlds
-    ("config", &["admission", "turn", "fallback", "call", "provider", "transport", "codec"]),
+    (
+        "config",
+        &["admission", "turn", "fallback", "call", "provider", "transport", "codec", "store"],
+    ),
     ("sim", &["admission", "turn", "fallback", "call", "provider", "config"]),
     (
         "runtime",

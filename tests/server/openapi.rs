@@ -9,22 +9,23 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::http::{self, Answer};
 use crate::keys::locked;
+use crate::openapi_promises;
 use crate::rig::{Rig, drop_a_unit, enabled, eventually};
 
 /// A checker for the part of JSON Schema that the description uses.
-struct Checker {
+pub struct Checker {
     document: Value,
     /// Documented answers that were seen: method, path, status.
     seen: BTreeSet<(String, String, String)>,
 }
 
 impl Checker {
-    async fn of(rig: &Rig) -> Checker {
+    pub async fn of(rig: &Rig) -> Checker {
         Checker { document: rig.get("/openapi.json").await.json(), seen: BTreeSet::new() }
     }
 
     /// The answer is one of those that are documented, in its documented shape.
-    fn check(&mut self, method: &str, path: &str, answer: &Answer) {
+    pub fn check(&mut self, method: &str, path: &str, answer: &Answer) {
         let status = answer.status.to_string();
         let what = format!("{method} {path} -> {status}");
         let operation = &self.document["paths"][path][method.to_lowercase()];
@@ -243,6 +244,7 @@ async fn every_documented_answer_is_given_in_its_shape() {
     checker.check("GET", "/v1/calls/{id}", &rig.get("/v1/calls/call-1").await);
     twilio_answers(&mut checker).await;
     locked_answers(&mut checker).await;
+    openapi_promises::answers(&mut checker).await;
     let unseen: Vec<_> = checker.documented().difference(&checker.seen).cloned().collect();
     let rare = ("post".to_owned(), "/v1/realtime/client_secrets".to_owned(), "429".to_owned());
     assert_eq!(unseen, [rare], "documented, and never given here");

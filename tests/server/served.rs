@@ -1,7 +1,9 @@
 //! The binary, served as its users serve it.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -36,6 +38,11 @@ impl Served {
             "vad.detector=off",
             "turn.end=silence",
         ];
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let name = format!("served-{}-{number}.db", std::process::id());
+        let store = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        command.args(["--set", &format!("store.path={store:?}")]);
         for setting in usual.iter().chain(settings) {
             command.args(["--set", setting]);
         }

@@ -191,7 +191,7 @@ pub(super) const STARTED: &str = "response.started";
 pub(super) const AUDIBLE: &str = "message.started";
 
 pub(super) fn fact(at: Timestamp, name: &str, details: Vec<(&'static str, String)>) -> Fact {
-    Fact { at, name: name.to_owned(), details }
+    Fact { at, name: name.to_owned().into(), details: details.into() }
 }
 
 fn told(at: Timestamp, name: &str, line: &str) -> Told {

@@ -323,7 +323,7 @@ mod tests {
                 .trace
                 .lines()
                 .filter_map(|line| reading.line(line))
-                .filter(|fact| ![STARTED, AUDIBLE].contains(&fact.name.as_str()))
+                .filter(|fact| ![STARTED, AUDIBLE].contains(&&*fact.name))
                 .map(|fact| fact.to_string())
                 .collect();
             let unseen = ["caller.", "agent.audio", "agent.first_audio"];
@@ -342,7 +342,7 @@ mod tests {
     }
 
     fn names(facts: &[Fact]) -> Vec<&str> {
-        facts.iter().map(|fact| fact.name.as_str()).collect()
+        facts.iter().map(|fact| &*fact.name).collect()
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::ears::{Asked, Hears, Recorded, Said, placeholder};
@@ -16,13 +17,14 @@ use crate::id::{Generation, Stage};
 use crate::provider::ear::{DETECTORS, OFF};
 use crate::provider::{BuildError, Surroundings, find};
 use crate::runtime::backends::Backends;
+use crate::runtime::change::Change;
 use crate::runtime::gates::WAITS_MAX;
 use crate::runtime::http;
 use crate::runtime::record::Record;
 use crate::runtime::service::Service;
 use crate::runtime::serving::Serving;
 use crate::runtime::start;
-use crate::sim::script::{Held, Listener, Script};
+use crate::sim::script::{Handled, Held, Listener, Script};
 
 /// Owner of units that the script holds by hand.
 const HOLDER: OwnerId = OwnerId(u64::MAX);
@@ -120,21 +122,33 @@ impl Own {
         new.filter_map(|line| line.as_str().map(str::to_owned)).collect()
     }
 
-    /// Somebody else takes units, or gives them back.
+    /// Somebody else takes units or changes limits, or undoes that.
     pub(super) fn hold(&mut self, at: usize, held: &Held, take: bool) -> Result<(), String> {
-        if !take {
-            self.release(at);
-            return Ok(());
-        }
         let service = self.serving.service.clone();
         let stage = service.stage_named(&held.gate);
         let Some(stage) = stage else {
             return Err(format!("gate[{}]: there is no gate {}", at + 1, held.gate));
         };
+        let units = match held.what {
+            Handled::Holds(_) if !take => {
+                self.release(at);
+                return Ok(());
+            }
+            Handled::Holds(units) => units,
+            Handled::Limits { slots, queue } => {
+                let value = |given: u32| if take { json!(given) } else { json!("inherit") };
+                let given = [("slots", slots.map(value)), ("queue", queue.map(value))];
+                let given = given.into_iter().filter_map(|(key, to)| Some((key.to_owned(), to?)));
+                let change = Change::parse(&serde_json::Value::Object(given.collect()));
+                let changed =
+                    change.and_then(|change| service.changes.apply(&service, stage, change));
+                return changed.map_err(|wrong| format!("gate[{}]: {wrong}", at + 1));
+            }
+        };
         let mut gates = service.gates.for_owner(self.control.clone());
         let now = service.clock.now();
         gates.rotate(now, HOLDER, Generation(0), Cancelled::Client);
-        for _ in 0..held.units {
+        for _ in 0..units {
             let offer = Offer::plain(gates.name_offer(), HOLDER, now, now + HOLD_WAIT);
             if let Answer::Admitted(lease) = gates.ask(now, stage, offer) {
                 self.holds[at].push(lease);

@@ -99,7 +99,8 @@ mod tests {
         let mut plan = Plan::new(&script, moment(ms(100)));
         assert_eq!(plan.next(moment(ms(1_099))), None);
         assert_eq!(plan.next(moment(ms(1_100))), Some((0, What::Cancels)));
-        let idle = |at| Fact { at: moment(ms(at)), name: "idle".into(), details: Vec::new() };
+        let idle =
+            |at| Fact { at: moment(ms(at)), name: "idle".into(), details: Vec::new().into() };
         plan.fact(idle(2_000));
         assert!(plan.next_at().is_none() && !plan.is_done());
         assert_eq!(plan.undone(), [(1, "idle".to_owned(), 2)]);

@@ -24,7 +24,6 @@ use self::plan::Plan;
 use self::summary::{Measured, Row, Sheet};
 use self::vary::RUNS_MAX;
 use super::live::voice;
-use crate::call::Choose;
 use crate::config::Script as FallbackScript;
 use crate::sim::drawn::{SPREAD_PCT, SPREAD_PCT_MAX, drawn};
 use crate::sim::expect;
@@ -96,7 +95,7 @@ fn study(paths: &[PathBuf], args: &StudyArgs, json: bool) -> Result<usize, Strin
     let spread_pct = args.spread_pct.unwrap_or(SPREAD_PCT);
     let plan = Plan::new(paths, &args.vary, repeat, args.seed.unwrap_or(0), spread_pct)?;
     let fallback = FallbackScript::read(None).map_err(|e| e.to_string())?;
-    let fallback: Arc<dyn Choose> = Arc::new(fallback);
+    let fallback = Arc::new(fallback);
     plan.check(&fallback)?;
     let export = args.export.as_ref().map(|dir| Export::open(dir, &plan)).transpose()?;
     let mut study = Study { plan: &plan, fallback, export, done: 0 };
@@ -132,7 +131,7 @@ fn tell(sheet: &Sheet) {
 
 struct Study<'a> {
     plan: &'a Plan,
-    fallback: Arc<dyn Choose>,
+    fallback: Arc<FallbackScript>,
     export: Option<Export>,
     done: u64,
 }
@@ -202,7 +201,7 @@ impl Study<'_> {
 /// a broken invariant.
 fn watched(
     script: &Script,
-    fallback: Arc<dyn Choose>,
+    fallback: Arc<FallbackScript>,
     staging: Staging<'_>,
 ) -> Result<(Outcome, Vec<String>), String> {
     let mut bare = script.clone();

@@ -10,9 +10,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::vary::{self, RUNS_MAX, Variant};
-use crate::call::Choose;
 use crate::cli::fixture;
 use crate::cli::live::voice;
+use crate::config::Script as FallbackScript;
 use crate::sim::drawn::{self, Spread};
 use crate::sim::script::Script;
 use crate::sim::tracks::Staging;
@@ -150,7 +150,7 @@ impl Plan {
     }
 
     /// Says what is wrong with a variant before the first one is run.
-    pub fn check(&self, fallback: &Arc<dyn Choose>) -> Result<(), String> {
+    pub fn check(&self, fallback: &Arc<FallbackScript>) -> Result<(), String> {
         for fixture in &self.fixtures {
             for variant in &self.variants {
                 let mut script = fixture.variant(variant)?;

@@ -170,7 +170,7 @@ fn floor(caller: &[Stretch], agent: &[Stretch]) -> Vec<Stretch> {
 
 /// What is neither sound, nor a gate's answer, nor a stretch of the caller's speech.
 fn is_event(fact: &Fact) -> bool {
-    let drawn = ["agent.audio", "caller.speech", "caller.noise"].contains(&fact.name.as_str());
+    let drawn = ["agent.audio", "caller.speech", "caller.noise"].contains(&&*fact.name);
     !drawn && !fact.name.starts_with("admission.")
 }
 

@@ -181,7 +181,12 @@ impl TtsRun {
                 Output::Signal(TtsSignal::PhraseDone { phrase, words })
             }
             Output::Signal(Planned::Piece { phrase, from, to }) => {
-                let samples = (from..to).map(|at| self.second[at % self.second.len()]).collect();
+                let mut samples = Vec::with_capacity(to - from);
+                while samples.len() < to - from {
+                    let at = (from + samples.len()) % self.second.len();
+                    let rest = (self.second.len() - at).min(to - from - samples.len());
+                    samples.extend_from_slice(&self.second[at..at + rest]);
+                }
                 let pcm = Pcm { rate_hz: self.rate_hz, samples };
                 Output::Signal(TtsSignal::Audio { phrase, pcm })
             }

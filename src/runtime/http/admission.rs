@@ -12,8 +12,8 @@ use super::auth::Caller;
 use super::{Site, answer, shown};
 use crate::id::Stage;
 use crate::runtime::change::{Change, Wrong};
-use crate::runtime::ledgers;
 use crate::runtime::service::Service;
+use crate::runtime::{ledgers, promise_json};
 
 /// Every gate.
 pub async fn list(State(site): State<Site>, _: Caller) -> Response {
@@ -108,11 +108,20 @@ pub async fn ledger(State(site): State<Site>, _: Caller) -> Response {
             service.gates.look(stage, |gate| ledgers::show(&name, gate, tenants, classes))
         })
         .collect();
-    let balances = gates.iter().all(|gate| gate["balances"] == true);
+    let callbacks = match service.promises() {
+        Some(promises) => {
+            let open = promises.seen().await.ok().map(|seen| seen.callbacks.open);
+            promise_json::ledger(&promises.store().ledger(), open)
+        }
+        None => Value::Null,
+    };
+    let fine = |account: &Value| account.is_null() || account["balances"] == true;
+    let balances = gates.iter().chain([&callbacks]).all(fine);
     Json(json!({
         "incarnation": service.incarnation,
         "balances": balances,
         "gates": gates,
+        "callbacks": callbacks,
     }))
     .into_response()
 }

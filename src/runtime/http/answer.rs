@@ -74,7 +74,9 @@ fn told(
     retry_after_s: Option<u32>,
     queued_ms: Option<u64>,
 ) -> Response {
-    service.metrics.call_refused(row.http_code);
+    if stage == Stage::Call {
+        service.metrics.call_refused(row.http_code);
+    }
     let now = service.clock.now();
     let counts = service.gates.look(stage, |gate| gate.counts(now));
     // A hint spreads retries; its value is no secret and needs no entropy.

@@ -1,5 +1,7 @@
 //! Health, readiness, metrics, drain, and the records of calls.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -14,6 +16,9 @@ use crate::admission::limits::CloseMode;
 use crate::id::Stage;
 use crate::runtime::service::Service;
 
+/// How long a scrape waits for the store.
+const STORE_MAX: Duration = Duration::from_secs(1);
+
 /// 200 once bound, also while models load.
 pub async fn healthz() -> Response {
     Json(json!({"status": "ok"})).into_response()
@@ -27,13 +32,20 @@ pub async fn readyz(State(site): State<Site>) -> Response {
         (false, false) => (StatusCode::SERVICE_UNAVAILABLE, false, "loading"),
         (true, false) => (StatusCode::OK, true, "ready"),
     };
-    (status, Json(json!({"ready": ready, "why": why}))).into_response()
+    let callbacks = service.promises().map_or("none".to_owned(), |promises| promises.health());
+    (status, Json(json!({"ready": ready, "why": why, "callbacks": callbacks}))).into_response()
 }
 
 /// The Prometheus page.
 pub async fn metrics(State(site): State<Site>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], site.service.metrics.page(&site.service)).into_response()
+    let seen = match site.service.promises() {
+        // A store that is slow leaves its numbers out; the rest of the page is what says so.
+        Some(promises) => tokio::time::timeout(STORE_MAX, promises.seen()).await.ok(),
+        None => None,
+    };
+    let page = site.service.metrics.page(&site.service, seen.and_then(Result::ok).as_ref());
+    ([(header::CONTENT_TYPE, kind)], page).into_response()
 }
 
 /// Every call, without traces.

@@ -15,7 +15,10 @@ mod auth;
 mod body;
 mod budget;
 mod bypass;
+mod callbacks;
 mod calls;
+mod desk;
+mod handoffs;
 mod hold;
 mod kept;
 mod openapi;
@@ -23,7 +26,7 @@ mod pages;
 mod realtime;
 mod secrets;
 mod shown;
-mod slot;
+pub(super) mod slot;
 mod stall;
 mod twilio;
 mod twilio_auth;
@@ -75,16 +78,37 @@ fn routes(site: Site) -> Router {
         .route("/v1/admission/{gate}/log", get(watch::log))
         .route("/v1/admission/{gate}/reclaim", post(watch::reclaim))
         .route("/v1/admission/{gate}/shadow", put(watch::add_shadow).delete(watch::drop_shadows))
+        .merge(promises())
         .route("/v1/realtime", get(realtime::upgrade))
         .merge(twilio::routes())
         .route("/v1/realtime/client_secrets", post(secrets::mint))
         .route("/openapi.json", get(openapi::show))
         .route("/prompts/{locale}/{file}", get(pages::prompt))
         .route("/", get(pages::index))
+        .route("/ops", get(pages::ops))
         .route("/{file}", get(pages::file))
         .fallback(answer::not_found)
         .method_not_allowed_fallback(answer::wrong_method)
         .layer(axum::middleware::from_fn(body::whole))
         .layer(axum::middleware::from_fn_with_state(site.clone(), bypass::counted))
         .with_state(site)
+}
+
+/// What is promised, and working on it.
+fn promises() -> Router<Site> {
+    Router::new()
+        .route("/v1/callbacks", get(callbacks::list).post(callbacks::create))
+        .route("/v1/callbacks/claim", post(callbacks::claim))
+        .route("/v1/callbacks/{id}", get(callbacks::show))
+        .route("/v1/callbacks/{id}/extend", post(callbacks::extend))
+        .route("/v1/callbacks/{id}/start_dialling", post(callbacks::start_dialling))
+        .route("/v1/callbacks/{id}/settle", post(callbacks::settle))
+        .route("/v1/callbacks/{id}/cancel", post(callbacks::cancel))
+        .route("/v1/callbacks/{id}/resolve", post(callbacks::resolve))
+        .route("/v1/callbacks/{id}/replay", post(callbacks::replay))
+        .route("/v1/handoffs", get(handoffs::list))
+        .route("/v1/handoffs/{id}", get(handoffs::show))
+        .route("/v1/handoffs/{id}/acknowledge", post(handoffs::acknowledge))
+        .route("/v1/handoffs/{id}/connected", post(handoffs::connected))
+        .route("/v1/handoffs/{id}/end", post(handoffs::end))
 }

@@ -19,6 +19,9 @@ macro_rules! files {
 files! {
     "index.html": "text/html; charset=utf-8",
     "style.css": "text/css; charset=utf-8",
+    "ops.html": "text/html; charset=utf-8",
+    "ops.css": "text/css; charset=utf-8",
+    "ops.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
     "app.js": "text/javascript; charset=utf-8",
     "audio.js": "text/javascript; charset=utf-8",
@@ -35,6 +38,11 @@ files! {
 /// The talk page.
 pub async fn index() -> Response {
     serve("index.html").await
+}
+
+/// The operator's page.
+pub async fn ops() -> Response {
+    serve("ops.html").await
 }
 
 /// A file of a page.

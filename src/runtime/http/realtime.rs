@@ -176,7 +176,7 @@ pub fn defaults(
         instructions: variables.instructions(agent),
         voice: agent.voice.clone().unwrap_or_else(|| "default".to_owned()),
         tools,
-        turn_detection: service.config.turn_detection(agent, &service.abilities()),
+        turn_detection: service.config.turn_detection(&service.abilities()),
         modality: crate::leg::Modality::Audio,
         max_tokens: agent.limits.max_tokens,
         transcription_model: service.config.asr.provider.clone(),

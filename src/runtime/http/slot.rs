@@ -25,13 +25,23 @@ pub async fn take(
     owner: OwnerId,
     of_whom: impl FnOnce(Offer) -> Offer,
 ) -> Result<Slot, NoSlot> {
+    take_at(gates, Stage::Call, owner, of_whom).await
+}
+
+/// The same at another gate.
+pub async fn take_at(
+    gates: &Gates,
+    stage: Stage,
+    owner: OwnerId,
+    of_whom: impl FnOnce(Offer) -> Offer,
+) -> Result<Slot, NoSlot> {
     let (control, wakes) = mpsc::channel(2);
     let mut own = gates.for_owner(control);
     let now = gates.now();
     own.rotate(now, owner, Generation(0), Cancelled::Superseded);
-    let deadline = now + own.max_wait(Stage::Call);
+    let deadline = now + own.max_wait(stage);
     let offer = of_whom(Offer::plain(own.name_offer(), owner, now, deadline));
-    let ticket = match own.ask(now, Stage::Call, offer) {
+    let ticket = match own.ask(now, stage, offer) {
         Answer::Admitted(lease) => return Ok(Slot::of(gates.clone(), lease, owner)),
         Answer::Refused(refusal) => {
             gates.forget(owner);

@@ -207,7 +207,7 @@ fn settings(site: &Site, agent: &Agent, variables: &Variables, out_rate_hz: u32)
         speed: 1.0,
         out_rate_hz,
         stops_at_pause: true,
-        turn_detection: service.config.turn_detection(agent, &service.abilities()),
+        turn_detection: service.config.turn_detection(&service.abilities()),
         transcribe: false,
         transcription_only: false,
         extra_events: false,

@@ -218,7 +218,11 @@ fn how_lost(fault: axum::Error) -> (&'static str, Option<u16>) {
 
 fn close_frame(why: HangUp) -> CloseFrame {
     let code = match why {
-        HangUp::CallerGone | HangUp::Goodbye | HangUp::HandedOver | HangUp::TooLong => 1000,
+        HangUp::CallerGone
+        | HangUp::Goodbye
+        | HangUp::HandedOver
+        | HangUp::Idle
+        | HangUp::TooLong => 1000,
         HangUp::Drained => 1012,
         HangUp::Misbehaved => 1008,
         HangUp::Broken => 1011,

@@ -182,7 +182,7 @@ impl Protocol {
     /// The last words. Closing the connection is the leg's business.
     fn say_goodbye(&mut self, why: HangUp, out: &mut Outbox) {
         let cut = match why {
-            HangUp::Goodbye | HangUp::HandedOver => ResponseEnd::Completed,
+            HangUp::Goodbye | HangUp::HandedOver | HangUp::Idle => ResponseEnd::Completed,
             HangUp::CallerGone | HangUp::Misbehaved => ResponseEnd::ClientCancelled,
             HangUp::Drained | HangUp::TooLong | HangUp::Broken => ResponseEnd::Failed {
                 code: last_error(why).map_or("internal_error", |(code, _)| code),
@@ -202,7 +202,7 @@ impl Protocol {
 /// The error that a client is told before the connection closes.
 fn last_error(why: HangUp) -> Option<(&'static str, &'static str)> {
     match why {
-        HangUp::CallerGone | HangUp::Goodbye | HangUp::HandedOver => None,
+        HangUp::CallerGone | HangUp::Goodbye | HangUp::HandedOver | HangUp::Idle => None,
         HangUp::Drained => Some(("draining", "The server is shutting down; connect again.")),
         HangUp::TooLong => {
             Some(("session_expired", "The session reached its longest time; connect again."))

@@ -232,9 +232,11 @@ where
     fn hang_up(&mut self, why: HangUp) {
         let close = close_frame(why);
         let (mark, last_words) = match why {
-            HangUp::Goodbye | HangUp::HandedOver | HangUp::Drained | HangUp::TooLong => {
-                (self.far_end.mark(), true)
-            }
+            HangUp::Goodbye
+            | HangUp::HandedOver
+            | HangUp::Drained
+            | HangUp::TooLong
+            | HangUp::Idle => (self.far_end.mark(), true),
             HangUp::CallerGone | HangUp::Misbehaved | HangUp::Broken => (None, false),
         };
         self.push_mark(mark);
@@ -357,7 +359,11 @@ fn bytes(message: &Message) -> usize {
 
 fn close_frame(why: HangUp) -> CloseFrame {
     let code = match why {
-        HangUp::CallerGone | HangUp::Goodbye | HangUp::HandedOver | HangUp::TooLong => 1000,
+        HangUp::CallerGone
+        | HangUp::Goodbye
+        | HangUp::HandedOver
+        | HangUp::TooLong
+        | HangUp::Idle => 1000,
         HangUp::Drained => 1012,
         HangUp::Misbehaved => 1008,
         HangUp::Broken => 1011,

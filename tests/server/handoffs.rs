@@ -1,0 +1,151 @@
+//! Handoffs over HTTP: a human takes a caller who waits, or does not.
+
+use floorkeeper::id::Stage;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::callbacks::Desk;
+use crate::client::Client;
+use crate::http::Answer;
+use crate::rig::LIMIT;
+
+/// What only an acknowledgement makes sayable.
+const CONNECTING: &str = "handoff_acknowledged";
+
+/// A caller for whom there is no model, and who wants to speak to a human.
+async fn waiting_caller(settings: &[&str]) -> (Desk, Client, String) {
+    let usual = [
+        "limits.model.slots=0",
+        "callback.offer=never",
+        "handoff.offer=always",
+        "asr.text=[\"What is for dinner?\", \"Hello?\", \"Hello?\", \"Yes please\"]",
+    ];
+    let settings: Vec<&str> = usual.iter().chain(settings).copied().collect();
+    let desk = Desk::open(&settings).await;
+    let mut client = Client::connect(&desk.rig).await;
+    // They are asked to try again before a human is offered.
+    for _ in 0..3 {
+        client.speak(600).await;
+        client.answered().await;
+    }
+    until_rung(&mut client, "offered").await;
+    let promises = desk.rig.service().promises().unwrap().clone();
+    let version = promises.version();
+    client.speak(600).await;
+    promises.wait_for_change(version, LIMIT).await;
+    let list = desk.get("/v1/handoffs?open=true").await;
+    let found = list["handoffs"].as_array().unwrap();
+    assert_eq!(found.len(), 1, "{list:#}");
+    assert_eq!((&found[0]["state"], &found[0]["by"]), (&json!("offered"), &json!("")));
+    let id = found[0]["id"].as_str().unwrap().to_owned();
+    (desk, client, id)
+}
+
+fn outcomes(client: &Client) -> Vec<String> {
+    let told = client.of("floorkeeper.fallback").filter(|event| event["rung"] == "handoff");
+    told.map(|event| event["outcome"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+async fn until_rung(client: &mut Client, outcome: &str) {
+    while !outcomes(client).iter().any(|told| told == outcome) {
+        client.next().await;
+    }
+}
+
+/// What the one call said, prompt by prompt, as its trace has it.
+async fn prompts(desk: &Desk) -> Vec<String> {
+    let call = desk.get("/v1/calls").await["calls"][0]["id"].as_str().unwrap().to_owned();
+    let trace = desk.get(&format!("/v1/calls/{call}")).await["trace"].clone();
+    let lines = trace.as_array().unwrap().iter().filter_map(Value::as_str);
+    lines
+        .filter(|line| line.contains("-> prompt "))
+        .filter_map(|line| line.rsplit(' ').next().map(str::to_owned))
+        .collect()
+}
+
+async fn post(desk: &Desk, id: &str, what: &str, body: Value) -> Answer {
+    desk.ask("POST", &format!("/v1/handoffs/{id}/{what}"), &body).await
+}
+
+async fn state(desk: &Desk, id: &str) -> Value {
+    desk.get(&format!("/v1/handoffs/{id}")).await["state"].clone()
+}
+
+#[tokio::test]
+async fn an_acknowledged_handoff_is_said_and_counts_once() {
+    let (desk, mut client, id) = waiting_caller(&[]).await;
+    let before = prompts(&desk).await;
+    assert!(!before.contains(&CONNECTING.to_owned()), "nobody has acknowledged: {before:?}");
+    let early = post(&desk, &id, "connected", Value::Null).await;
+    assert_eq!((early.status, early.code().as_str()), (409, "wrong_state"));
+    let nobody = post(&desk, &id, "acknowledge", json!({"by": " "})).await;
+    assert_eq!((nobody.status, nobody.code().as_str()), (400, "bad_request"));
+    let taken = post(&desk, &id, "acknowledge", json!({"by": "Ada"})).await;
+    assert_eq!(taken.status, 200, "{taken:?}");
+    assert_eq!(taken.json()["state"], "acknowledged");
+    until_rung(&mut client, "established").await;
+    let said = prompts(&desk).await;
+    assert_eq!(said.last().map(String::as_str), Some(CONNECTING), "{said:?}");
+    let second = post(&desk, &id, "acknowledge", json!({"by": "Bob"})).await;
+    assert_eq!((second.status, second.code().as_str()), (409, "wrong_state"));
+    assert_eq!(second.json()["state"], "acknowledged");
+    let shown = desk.get(&format!("/v1/handoffs/{id}")).await;
+    assert_eq!(shown["by"], "Ada", "who was first");
+    let connected = post(&desk, &id, "connected", Value::Null).await;
+    assert_eq!(connected.json()["state"], "connected");
+    // The agent's part is over, with or without a close frame.
+    while let Some(Ok(Message::Text(_) | Message::Ping(_))) = client.message().await {}
+    let counted = desk.rig.get("/metrics").await.text();
+    assert!(
+        counted.contains("floorkeeper_fallback_total{rung=\"handoff\",outcome=\"established\"} 1"),
+        "{counted}"
+    );
+}
+
+#[tokio::test]
+async fn a_caller_who_leaves_ends_the_handoff() {
+    let (desk, client, id) = waiting_caller(&[]).await;
+    let promises = desk.rig.service().promises().unwrap().clone();
+    client.hang_up().await;
+    loop {
+        let version = promises.version();
+        let now = state(&desk, &id).await;
+        if now == "caller_left" {
+            break;
+        }
+        assert_eq!(now, "offered");
+        promises.wait_for_change(version, LIMIT).await;
+    }
+    let late = post(&desk, &id, "acknowledge", json!({"by": "Ada"})).await;
+    assert_eq!((late.status, late.code().as_str()), (409, "wrong_state"));
+    assert_eq!(late.json()["state"], "caller_left");
+    assert_eq!(desk.get("/v1/handoffs?open=true").await["handoffs"], json!([]));
+    let all = desk.get("/v1/handoffs").await;
+    assert_eq!(all["handoffs"][0]["id"], json!(id), "it is on record");
+}
+
+#[tokio::test]
+async fn a_human_who_says_no_is_told_to_the_caller() {
+    let (desk, mut client, id) = waiting_caller(&[]).await;
+    let wrong = post(&desk, &id, "end", json!({"outcome": "timeout"})).await;
+    assert_eq!((wrong.status, wrong.code().as_str()), (400, "bad_request"));
+    let declined = post(&desk, &id, "end", json!({"outcome": "declined"})).await;
+    assert_eq!(declined.json()["state"], "declined", "{declined:?}");
+    until_rung(&mut client, "declined").await;
+    assert!(!outcomes(&client).contains(&"established".to_owned()));
+    let again = post(&desk, &id, "end", json!({"outcome": "busy"})).await;
+    assert_eq!((again.status, again.code().as_str()), (409, "wrong_state"));
+    client.hang_up().await;
+    assert_eq!(desk.rig.counts(Stage::Handoff).active, 0);
+}
+
+#[tokio::test]
+async fn there_is_no_such_handoff() {
+    let desk = Desk::open(&[]).await;
+    for id in ["ho_1", "ho_00000000000000000000000000000001"] {
+        let answer = post(&desk, id, "acknowledge", json!({"by": "Ada"})).await;
+        assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{answer:?}");
+    }
+    let wrong = desk.ask("GET", "/v1/handoffs?open=maybe", &Value::Null).await;
+    assert_eq!((wrong.status, wrong.code().as_str()), (400, "invalid_parameter"));
+}
