@@ -58,7 +58,8 @@ impl Site {
     /// The site of a service.
     pub fn new(service: Arc<Service>) -> Site {
         let secrets = Arc::new(std::sync::Mutex::new(Secrets::new(SECRETS_MAX)));
-        Site { service, secrets, large: budget::room(), holds: Arc::default(), seats: Arc::default() }
+        let (holds, seats) = (Arc::default(), Arc::default());
+        Site { service, secrets, large: budget::room(), holds, seats }
     }
 }
 
