@@ -311,9 +311,6 @@ impl World {
 
     pub(super) fn step(&mut self, event: Event) {
         self.handle(event);
-        while let Some(event) = self.prompts.pop_front() {
-            self.handle(event);
-        }
         self.deliver();
         self.audit();
     }
@@ -334,6 +331,10 @@ impl World {
     }
 
     pub(super) fn deliver(&mut self) {
+        // A prompt's sound is there at once.
+        while let Some(event) = self.prompts.pop_front() {
+            self.handle(event);
+        }
         while !self.gates.wakes.is_empty() {
             for wake in std::mem::take(&mut self.gates.wakes) {
                 match wake {
@@ -343,6 +344,9 @@ impl World {
                         self.handle(Event::WaitEnded { offer, stage, terminal });
                     }
                 }
+            }
+            while let Some(event) = self.prompts.pop_front() {
+                self.handle(event);
             }
         }
     }

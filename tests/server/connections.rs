@@ -67,7 +67,7 @@ async fn a_process_without_descriptors_survives() {
         }
         break;
     }
-    assert_eq!(ready, Some(json!({"ready": true, "why": "ready"})));
+    assert_eq!(ready, Some(json!({"ready": true, "why": "ready", "callbacks": "open"})));
     Client::at(&format!("ws://{address}/v1/realtime")).await.hang_up().await;
     call.hang_up().await;
 }

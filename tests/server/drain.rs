@@ -16,7 +16,10 @@ async fn a_server_that_loads_is_healthy_and_not_ready() {
     let mut rig = Rig::loading(&[], |_| {}).await;
     assert_eq!(rig.get("/healthz").await.json(), json!({"status": "ok"}));
     let ready = rig.get("/readyz").await;
-    assert_eq!((ready.status, ready.json()), (503, json!({"ready": false, "why": "loading"})));
+    assert_eq!(
+        (ready.status, ready.json()),
+        (503, json!({"ready": false, "why": "loading", "callbacks": "none"}))
+    );
     let answer = http::knocked(rig.serving.address, &[]).await;
     assert_eq!((answer.status, answer.json()["reason"].clone()), (503, json!("not_ready")));
     assert_eq!(answer.header("retry-after"), Some("5"));
@@ -24,7 +27,10 @@ async fn a_server_that_loads_is_healthy_and_not_ready() {
     assert_eq!(drain["refusing_new"], false, "loading is no drain (B-084)");
     rig.open();
     let ready = rig.get("/readyz").await;
-    assert_eq!((ready.status, ready.json()), (200, json!({"ready": true, "why": "ready"})));
+    assert_eq!(
+        (ready.status, ready.json()),
+        (200, json!({"ready": true, "why": "ready", "callbacks": "none"}))
+    );
     Client::connect(&rig).await.hang_up().await;
     rig.quiet().await;
 }

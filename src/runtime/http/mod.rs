@@ -58,8 +58,13 @@ impl Site {
     /// The site of a service.
     pub fn new(service: Arc<Service>) -> Site {
         let secrets = Arc::new(std::sync::Mutex::new(Secrets::new(SECRETS_MAX)));
-        let (holds, seats) = (Arc::default(), Arc::default());
-        Site { service, secrets, large: budget::room(), holds, seats }
+        Site {
+            service,
+            secrets,
+            large: budget::room(),
+            holds: Arc::default(),
+            seats: Arc::default(),
+        }
     }
 }
 

@@ -235,8 +235,8 @@ where
             HangUp::Goodbye
             | HangUp::HandedOver
             | HangUp::Drained
-            | HangUp::TooLong
-            | HangUp::Idle => (self.far_end.mark(), true),
+            | HangUp::Idle
+            | HangUp::TooLong => (self.far_end.mark(), true),
             HangUp::CallerGone | HangUp::Misbehaved | HangUp::Broken => (None, false),
         };
         self.push_mark(mark);
@@ -362,8 +362,8 @@ fn close_frame(why: HangUp) -> CloseFrame {
         HangUp::CallerGone
         | HangUp::Goodbye
         | HangUp::HandedOver
-        | HangUp::TooLong
-        | HangUp::Idle => 1000,
+        | HangUp::Idle
+        | HangUp::TooLong => 1000,
         HangUp::Drained => 1012,
         HangUp::Misbehaved => 1008,
         HangUp::Broken => 1011,
