@@ -8,10 +8,13 @@ use crate::gate::{ring, stream_of};
 use crate::http;
 use crate::rig::Rig;
 
-/// Tests are run with this variable, and it is no secret.
+/// A variable that every process has stands for the token: setting one here would race with others.
 const SIGNED: [&str; 2] =
-    ["twilio.auth_token_env=\"CARGO_PKG_NAME\"", "public.url=\"https://voice.example.com\""];
-const TOKEN: &str = "floorkeeper";
+    ["twilio.auth_token_env=\"PATH\"", "public.url=\"https://voice.example.com\""];
+
+fn token() -> String {
+    std::env::var("PATH").unwrap()
+}
 
 async fn knock(rig: &Rig, path: &str, headers: &[(&str, &str)]) -> u16 {
     let mut stream = http::knock_at(rig.serving.address, path, headers).await;
@@ -27,11 +30,11 @@ async fn a_stream_that_is_signed_wrongly_is_refused() {
         "wss://voice.example.com/v1/twilio/",
         "wss://voice.example.com:443/v1/twilio",
     ] {
-        let good = sign(TOKEN, url, &[]);
+        let good = sign(&token(), url, &[]);
         assert_eq!(knock(&rig, "/v1/twilio", &[("X-Twilio-Signature", &good)]).await, 101, "{url}");
     }
     let wrong_token = sign("another", "wss://voice.example.com/v1/twilio", &[]);
-    let wrong_host = sign(TOKEN, "wss://voice.example.org/v1/twilio", &[]);
+    let wrong_host = sign(&token(), "wss://voice.example.org/v1/twilio", &[]);
     for wrong in [wrong_token.as_str(), &wrong_host, "", "no base64", "AAAA"] {
         let headers = [("X-Twilio-Signature", wrong)];
         assert_eq!(knock(&rig, "/v1/twilio", &headers).await, 403, "{wrong}");
@@ -41,7 +44,7 @@ async fn a_stream_that_is_signed_wrongly_is_refused() {
 
     // Without public.url the request's own host is what was called.
     let rig = Rig::start(&SIGNED[..1]).await;
-    let good = sign(TOKEN, &format!("wss://{}/v1/twilio", rig.serving.address), &[]);
+    let good = sign(&token(), &format!("wss://{}/v1/twilio", rig.serving.address), &[]);
     assert_eq!(knock(&rig, "/v1/twilio", &[("X-Twilio-Signature", &good)]).await, 101);
     assert_eq!(knock(&rig, "/v1/twilio", &[("X-Twilio-Signature", &wrong_host)]).await, 403);
     rig.quiet().await;
@@ -55,7 +58,7 @@ async fn a_webhook_is_signed_with_its_form() {
         [("CallSid", "CA1"), ("From", "+15550100"), ("To", "+15550199"), ("Caller", "+15550100")];
     let mut form = form.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     let url = "https://voice.example.com/v1/twilio/voice?agent=shop";
-    let good = sign(TOKEN, url, &form);
+    let good = sign(&token(), url, &form);
     let answer = ring(&rig, "?agent=shop", &[("X-Twilio-Signature", &good)]).await;
     let stream = stream_of(&answer);
     let path = stream.strip_prefix("wss://voice.example.com").expect("its public address");
@@ -63,7 +66,7 @@ async fn a_webhook_is_signed_with_its_form() {
     let mut caller = Double::at(&local, json!({})).await;
     caller.stop().await;
     form[1].1 = "+15550101".to_owned();
-    let other_form = sign(TOKEN, url, &form);
+    let other_form = sign(&token(), url, &form);
     for wrong in [other_form.as_str(), "AAAA"] {
         let refused = ring(&rig, "?agent=shop", &[("X-Twilio-Signature", wrong)]).await;
         assert_eq!((refused.status, refused.code().as_str()), (403, "invalid_signature"));
