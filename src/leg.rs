@@ -435,6 +435,18 @@ pub enum HangUp {
 }
 
 impl HangUp {
+    /// Every reason.
+    pub const ALL: [HangUp; 8] = [
+        HangUp::CallerGone,
+        HangUp::Goodbye,
+        HangUp::HandedOver,
+        HangUp::Drained,
+        HangUp::Idle,
+        HangUp::TooLong,
+        HangUp::Misbehaved,
+        HangUp::Broken,
+    ];
+
     /// The stable label of traces, metrics and records.
     pub fn label(self) -> &'static str {
         match self {

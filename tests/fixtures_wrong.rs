@@ -194,6 +194,22 @@ fn facts_that_never_happen_are_refused() {
          why",
     );
     is_refused(
+        "[[expect]]\nnever = \"fence(2, why=bargein)\"\n",
+        "3: expect[1].never: \"fence\" is never \"bargein\"; did you mean \"barge_in\"?",
+    );
+    is_refused(
+        "[[expect]]\nnever = \"turn.committed(first)\"\n",
+        "3: expect[1].never: \"turn.committed\" is never \"first\"; a whole number",
+    );
+    is_refused(
+        "[[expect]]\norder = []\n",
+        "3: expect[1].order: it expects nothing; a list of facts",
+    );
+    is_refused(
+        "[[gate]]\ngate = \"model\"\nhold = 4000000000\n",
+        "4: gate[1].hold: 4000000000 is many; at most 10000",
+    );
+    is_refused(
         "[[expect]]\ncount = { event = \"xyz\", exactly = 1 }\n",
         "3: expect[1].count.event: \"xyz\" never happens; a fact of docs/reference/fixtures.md",
     );

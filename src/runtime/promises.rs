@@ -106,7 +106,8 @@ pub async fn open(service: &Arc<Service>) -> Result<(), OpenError> {
 fn limits(config: &Config) -> Limits {
     // The gate bounds how many promises are open; the store's own bound only has to be no less.
     let slots = config.gate_limits(Stage::Callback).meant().slots.units();
-    Limits { records: slots.map_or(u64::MAX >> 1, u64::from), ..Limits::default() }
+    let records = slots.map_or(u64::MAX >> 1, u64::from);
+    Limits { records, tenant: records, ..Limits::default() }
 }
 
 impl Promises {

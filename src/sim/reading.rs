@@ -25,6 +25,8 @@ const OWN_KEYS: [&str; 9] =
     ["about", "caller", "gate", "expect", "ends_by", "session", "sound", "callbacks", "human"];
 /// Where the script language is told.
 const GUIDE: &str = "see docs/reference/fixtures.md";
+/// The most units that a script holds: more than any gate of one machine has.
+const HOLD_MOST: u32 = 10_000;
 /// The shortest likeness of a word that is offered in its place.
 const LIKE: f64 = 0.7;
 
@@ -198,12 +200,15 @@ struct Reading<'a> {
 impl Script {
     /// Reads a fixture.
     pub fn parse(file: &str, text: &str) -> Result<Script, ScriptError> {
-        let root = DeTable::parse(text).map_err(|e| {
+        let unread = |e: toml::de::Error| {
             let line = e.span().map_or(1, |span| line_at(text, span.start));
             let (file, key) = (file.to_owned(), "the file".to_owned());
             let (problem, right) = (e.message().to_owned(), GUIDE.to_owned());
             ScriptError { file, line, key, problem, right }
-        })?;
+        };
+        let root = DeTable::parse(text).map_err(unread)?;
+        // Its values are read too: a number can be written well and still be none of TOML's.
+        let table: toml::Table = text.parse().map_err(unread)?;
         let places = Places::of(text, root.get_ref());
         let reading = Reading { file, places, files: RefCell::default() };
         let own = root.get_ref();
@@ -229,10 +234,10 @@ impl Script {
         let expect = reading.list(own, "expect", Reading::expect)?;
         reading.facts(&caller, &expect)?;
         reading.possible(&caller, ends_by)?;
-        let config = reading.config(text)?;
+        let config = reading.config(table.clone())?;
         reading.gates(&gates, &config)?;
         let (about, files) = (about.to_owned(), reading.files.take());
-        let (callbacks, human) = reading.behind(text)?;
+        let (callbacks, human) = reading.behind(&table)?;
         let behind = Behind { callbacks, human };
         Ok(Script { about, caller, session, scene, files, gates, behind, expect, config, ends_by })
     }
@@ -278,9 +283,7 @@ impl Reading<'_> {
     }
 
     /// The rest of the file is configuration; every provider is scripted unless it says otherwise.
-    fn config(&self, text: &str) -> Result<Config, ScriptError> {
-        // It was parsed once, with its places.
-        let mut table: toml::Table = text.parse().unwrap_or_default();
+    fn config(&self, mut table: toml::Table) -> Result<Config, ScriptError> {
         OWN_KEYS.iter().for_each(|key| drop(table.remove(*key)));
         for (key, name, value) in [
             ("llm", "provider", "scripted"),
@@ -314,7 +317,11 @@ impl Reading<'_> {
             return Err(self.wrong(&format!("{key}.until"), problem, "a time behind `from`"));
         }
         let what = match (raw.hold, raw.slots, raw.queue) {
-            (Some(units), None, None) => Handled::Holds(units),
+            (Some(units), None, None) if units <= HOLD_MOST => Handled::Holds(units),
+            (Some(units), None, None) => {
+                let right = format!("at most {HOLD_MOST}");
+                return Err(self.wrong(&format!("{key}.hold"), format!("{units} is many"), &right));
+            }
             (None, slots, queue) if slots.is_some() || queue.is_some() => {
                 Handled::Limits { slots, queue }
             }

@@ -17,6 +17,7 @@ mod handoffs;
 mod http;
 mod interruptions;
 mod keys;
+mod killed;
 mod leaks;
 mod limits_changed;
 mod openapi;

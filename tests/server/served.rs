@@ -54,6 +54,11 @@ impl Served {
         Served { child, address: address.parse().unwrap() }
     }
 
+    /// Ends it at once, wherever it is.
+    pub async fn kill(&mut self) {
+        self.child.kill().await.expect("it lives");
+    }
+
     pub fn descriptors(&self) -> usize {
         let folder = format!("/proc/{}/fd", self.child.id().unwrap());
         std::fs::read_dir(folder).unwrap().count()

@@ -8,9 +8,10 @@ use super::Reading;
 use crate::provider::BuildError;
 
 impl Reading<'_> {
-    pub(super) fn behind(&self, text: &str) -> Result<(CallbackScript, HumanScript), ScriptError> {
-        // It was parsed once, with its places.
-        let table: Table = text.parse().unwrap_or_default();
+    pub(super) fn behind(
+        &self,
+        table: &Table,
+    ) -> Result<(CallbackScript, HumanScript), ScriptError> {
         let of = |name: &str| match table.get(name) {
             None => Ok(Table::new()),
             Some(Value::Table(table)) => Ok(table.clone()),

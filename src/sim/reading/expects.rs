@@ -24,6 +24,9 @@ impl Reading<'_> {
             return Err(self.wrong(&key, "it means nothing here", "an expectation with `never`"));
         }
         match raw {
+            RawExpect { order: Some(order), .. } if order.is_empty() => {
+                Err(self.wrong(&format!("{key}.order"), "it expects nothing", "a list of facts"))
+            }
             RawExpect { order: Some(order), .. } => Ok(Expect::Order(order)),
             RawExpect { never: Some(fact), after, .. } => Ok(Expect::Never { fact, after }),
             RawExpect { count: Some(count), .. } => {
@@ -103,6 +106,15 @@ impl Reading<'_> {
                 let right = match known.is_empty() {
                     true => "it has no details".to_owned(),
                     false => format!("its details: {}", known.join(", ")),
+                };
+                return Err(self.wrong(key, problem, &right));
+            }
+            Err(NameError::Value { name, value, known }) => {
+                let problem = format!("\"{name}\" is never \"{value}\"");
+                let right = match nearest(&value, known.iter().copied()) {
+                    Some(near) => format!("did you mean \"{near}\"?"),
+                    None if known.is_empty() => "a whole number".to_owned(),
+                    None => format!("one of {}", known.join(", ")),
                 };
                 return Err(self.wrong(key, problem, &right));
             }
