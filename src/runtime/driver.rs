@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -33,6 +33,8 @@ const EVENTS_MAX: usize = 64;
 const METER_RATE: u32 = 8;
 /// … behind one burst of this length.
 const METER_BURST: Duration = Duration::from_secs(30);
+/// How long a peer has to take our last words, and to answer them.
+const PARTING_MAX: Duration = Duration::from_secs(2);
 
 /// Drives one call from its first event to the last unit it owes.
 pub(super) struct Driver {
@@ -315,12 +317,13 @@ impl Driver {
         }
     }
 
-    /// Lets go of everything but what gates may still be sending.
-    pub fn leave(self) -> mpsc::Receiver<Wake> {
+    /// Lets go of everything but what gates may still be sending, and the leg, where its peer may
+    /// still be there.
+    pub fn leave(self) -> (mpsc::Receiver<Wake>, Option<Box<dyn Leg>>) {
         for started in self.runs.values() {
             started.cancel.cancel();
         }
-        self.control
+        (self.control, self.leg_is_up.then_some(self.leg))
     }
 
     /// The last words out, for a bounded time.
@@ -330,8 +333,18 @@ impl Driver {
         }
         let flushed = std::future::poll_fn(|cx| self.leg.poll_flush(cx));
         // A peer that does not read its own goodbye is left.
-        let _ = tokio::time::timeout(Duration::from_secs(2), flushed).await;
+        let _ = tokio::time::timeout(PARTING_MAX, flushed).await;
     }
+}
+
+/// Reads on until the peer has answered our goodbye, for a bounded time: a connection that is
+/// dropped with something unread is reset, and the reset overtakes the last words.
+pub(super) async fn part(mut leg: Box<dyn Leg>) {
+    let parted = std::future::poll_fn(|cx| {
+        while !matches!(ready!(leg.poll_recv(cx)), FromCaller::Gone { .. }) {}
+        Poll::Ready(())
+    });
+    let _ = tokio::time::timeout(PARTING_MAX, parted).await;
 }
 
 fn event_of(wake: Wake) -> Event {

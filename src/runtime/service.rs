@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use super::backends::Backends;
 use super::change::Changes;
 use super::clock::Clock;
-use super::driver::Driver;
+use super::driver::{self, Driver};
 use super::gates::Gates;
 use super::metrics::Metrics;
 use super::promises::Promises;
@@ -222,7 +222,8 @@ impl Service {
             // The machine is in an unknown state; the leg is only told goodbye.
             let _ = AssertUnwindSafe(driver.break_off()).catch_unwind().await;
         }
-        self.gates.settle_crossed(driver.leave()).await;
+        let (control, leg) = driver.leave();
+        self.gates.settle_crossed(control).await;
         for owner in owners {
             self.gates.forget(owner);
         }
@@ -234,6 +235,9 @@ impl Service {
         let _ = self.gates.settle(slot, release);
         self.metrics.call_ended(why);
         self.registry.end(call, self.clock.now(), why);
+        if let Some(leg) = leg {
+            driver::part(leg).await;
+        }
     }
 }
 

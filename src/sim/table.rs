@@ -84,7 +84,9 @@ fn with_a_callback_on_record_nothing_says_that_there_is_none() {
             loop {
                 let climb = Climb { tried: &tried, callback_offered: false, handoff_offered: true };
                 let next = script.ladder.next(&cause, &climb, &facts);
-                let id = next.prompt.expect("there is a true word");
+                let id = next.prompt.unwrap_or_else(|| {
+                    panic!("no true word: {} {} {tried:?} {facts:?}", cause.label(), next.rung)
+                });
                 let facts = facts.clone().offering(next.rung);
                 holds_everywhere(&script, &facts, next.rung, &id);
                 if next.rung == Rung::Goodbye {

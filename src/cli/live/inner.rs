@@ -9,7 +9,7 @@ use crate::sim::facts::Fact;
 use crate::time::{Timestamp, ms};
 
 /// Facts that no wire shows: only a server's own record has them.
-const INNER: [&str; 10] = [
+const INNER: [&str; 13] = [
     "fence",
     "prompt",
     "hang_up",
@@ -20,6 +20,9 @@ const INNER: [&str; 10] = [
     "synthesis.start",
     "tool.start",
     "tool.wait_ended",
+    "callback.start",
+    "handoff.start",
+    "arranged",
 ];
 
 /// Whether only a server's own record has facts of this name.
@@ -91,11 +94,13 @@ impl Reading {
 
     /// The start or the cancel of a run.
     fn run(&mut self, at: Timestamp, text: &str) -> Option<Fact> {
-        const STARTS: [(&str, &str); 4] = [
+        const STARTS: [(&str, &str); 6] = [
             ("recognise ", "recognition"),
             ("think ", "model"),
             ("voice ", "synthesis"),
             ("use tool ", "tool"),
+            ("arrange callback ", "callback"),
+            ("arrange handoff ", "handoff"),
         ];
         if let Some(run) = text.strip_prefix("cancel ") {
             let stage = self.stages.get(run).copied().unwrap_or("prompt");
@@ -150,10 +155,27 @@ fn came_in(at: Timestamp, text: &str) -> Option<Fact> {
     if let Some(outcome) = text.strip_prefix("tool ") {
         return Some(fact(at, "tool.returned", vec![("", outcome.to_owned())]));
     }
+    if let Some(how) = arranged(text) {
+        return Some(fact(at, "arranged", vec![("", how.to_owned())]));
+    }
     let (stage, how) = text.strip_prefix("wait for ")?.split_once(" ended: ")?;
     let stage = stage.split(':').next().unwrap_or_default();
     let how = how.split('{').next().unwrap_or_default();
     Some(fact(at, &format!("{stage}.wait_ended"), vec![("", how.to_owned())]))
+}
+
+/// What came of an alternative that was being arranged.
+fn arranged(text: &str) -> Option<&str> {
+    Some(match text {
+        "callback on record" => "callback",
+        "handoff acknowledged" => "acknowledged",
+        "handoff connected" => "connected",
+        "nobody knows whether it is arranged" => "unknown",
+        other => {
+            let refused = other.strip_prefix("not arranged: ");
+            refused.or_else(|| other.strip_prefix("handoff failed: "))?
+        }
+    })
 }
 
 fn done(at: Timestamp, text: &str) -> Option<Fact> {
