@@ -17,7 +17,7 @@ pub trait Leg: Send {
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<FromCaller>;
 
     /// Encodes and buffers; never waits. A peer that does not read fills the bounded buffer and is
-    /// lost.
+    /// lost. What comes behind a hang-up goes nowhere, and loses nothing that came before it.
     fn send(&mut self, what: ToCaller) -> Result<(), LegLost>;
 
     /// Pushes buffered bytes towards the peer. Ready when nothing is buffered. Cancel-safe.

@@ -169,8 +169,11 @@ where
     }
 
     fn send(&mut self, what: ToCaller) -> Result<(), LegLost> {
-        if !matches!(self.state, State::Open) {
-            return Err(LegLost);
+        match self.state {
+            State::Open => {}
+            State::Gone(_) => return Err(LegLost),
+            // Behind the hang-up nobody is told any more; what was said before still goes out.
+            _ => return Ok(()),
         }
         let goodbye = if let ToCaller::HangUp { why } = &what { Some(*why) } else { None };
         self.protocol.say(what, &mut self.outbox);

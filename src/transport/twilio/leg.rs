@@ -314,8 +314,11 @@ where
     }
 
     fn send(&mut self, what: ToCaller) -> Result<(), LegLost> {
-        if !matches!(self.state, State::Open) {
-            return Err(LegLost);
+        match self.state {
+            State::Open => {}
+            State::Gone(_) => return Err(LegLost),
+            // Behind the hang-up nobody is told any more; what was said before still goes out.
+            _ => return Ok(()),
         }
         self.say(what);
         if self.queued_bytes > QUEUE_MAX_BYTES {
