@@ -74,7 +74,7 @@ pub fn write(seed: u64) -> String {
         rng: StdRng::seed_from_u64(seed),
         refusing: seed % 5 < 2,
         guessing: seed % 7 < 2,
-        confirming: seed % 3 == 0,
+        confirming: seed.is_multiple_of(3),
     };
     let mut text = format!("about = \"storm {seed}\"\nends_by = \"150s\"\n");
     storm.session(&mut text);
