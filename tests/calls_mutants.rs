@@ -13,6 +13,9 @@ use floorkeeper::sim::storm;
 
 /// Seeds within which the storm has to catch every variant; CI runs many more.
 const SEEDS: u64 = 800;
+/// Break none of the twelve invariants; the fixtures see them. A guess that is not cancelled only
+/// holds its unit longer than it has to, and what a caller agreed to only a script's author knows.
+const UNSEEN_BY_STORMS: [&str; 2] = ["guess_kept", "consent_not_asked"];
 /// Seeds that the call as it is passes here.
 const CLEAN_SEEDS: u64 = 60;
 
@@ -70,9 +73,9 @@ fn the_call_as_it_is_keeps_its_promises() {
     assert_eq!(breaks("", "storms"), None);
 }
 
-fn all_are_caught_by(test: &str) {
+fn all_are_caught_by(test: &str, but: &[&str]) {
     let mut survived = Vec::new();
-    for name in MUTANTS {
+    for name in MUTANTS.iter().filter(|name| !but.contains(name)) {
         let broke = breaks(name, test);
         println!("{name}: {}", broke.as_deref().unwrap_or("SURVIVED"));
         survived.extend(broke.is_none().then_some(name));
@@ -82,12 +85,12 @@ fn all_are_caught_by(test: &str) {
 
 #[test]
 fn every_mutant_is_caught_by_a_fixture() {
-    all_are_caught_by("promises");
+    all_are_caught_by("promises", &[]);
 }
 
 #[test]
 fn every_mutant_is_caught_by_the_storm() {
-    all_are_caught_by("storms");
+    all_are_caught_by("storms", &UNSEEN_BY_STORMS);
 }
 
 /// A seed that fails is told with the shortest script that fails like it, and a command that
