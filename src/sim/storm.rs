@@ -70,12 +70,7 @@ fn play(script: &str, fallback: Arc<config::Script>) -> Result<Outcome, String> 
 
 /// The fixture of a seed.
 pub fn write(seed: u64) -> String {
-    let mut storm = Draw {
-        rng: StdRng::seed_from_u64(seed),
-        refusing: seed % 5 < 2,
-        guessing: seed % 7 < 2,
-        confirming: seed.is_multiple_of(3),
-    };
+    let mut storm = Draw { rng: StdRng::seed_from_u64(seed), refusing: seed % 5 < 2 };
     let mut text = format!("about = \"storm {seed}\"\nends_by = \"150s\"\n");
     storm.session(&mut text);
     storm.gates(&mut text);
@@ -89,10 +84,6 @@ struct Draw {
     rng: StdRng,
     /// The model has no room for long, and the caller wants to know what else there is.
     refusing: bool,
-    /// The model starts before the end of a turn is certain.
-    guessing: bool,
-    /// What writes needs the caller's yes.
-    confirming: bool,
 }
 
 impl Draw {
@@ -126,9 +117,8 @@ impl Draw {
         if self.chance(20) {
             let _ = writeln!(text, "client_tools = [\"weather\"]");
         }
-        let _ = writeln!(text, "[turn]\nspeculative = {}", self.guessing);
         if self.chance(30) {
-            let _ = writeln!(text, "budget_ms = {}", self.up_to(1_500, 8_000));
+            let _ = writeln!(text, "[turn]\nbudget_ms = {}", self.up_to(1_500, 8_000));
         }
     }
 
@@ -234,9 +224,6 @@ impl Draw {
             let takes = self.up_to(20, 7_000);
             let _ = writeln!(text, "[tool.{name}]\nprovider = \"scripted\"");
             let _ = writeln!(text, "effect = \"{effect}\"\ntakes_ms = {takes}");
-            if self.confirming && effect != "read" {
-                let _ = writeln!(text, "confirm = true");
-            }
             self.faults(text);
         }
     }
