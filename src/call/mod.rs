@@ -443,7 +443,7 @@ impl Call {
     /// The caller has the floor or may be about to take it: what is ready to begin waits.
     fn caller_speaks(&self) -> bool {
         let speaks = self.is_hearing() || self.keys.is_some();
-        speaks && self.yields() && !self.must_be_heard()
+        speaks && self.interrupts()
     }
 
     /// A goodbye is being heard: the call ends behind it, whatever comes.

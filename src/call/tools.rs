@@ -123,7 +123,7 @@ impl Call {
                 answer.calls[at].state = state;
             }
         }
-        self.after_tools(now, admit);
+        self.tool_came(now, admit);
     }
 
     fn refuse_tool(&mut self, call: &ToolCall, why: &str) -> ToolState {
@@ -227,7 +227,7 @@ impl Call {
             if let Some(answer) = self.floor.answer() {
                 answer.calls[at].state = state;
             }
-            self.after_tools(now, admit);
+            self.tool_came(now, admit);
             return Some(lease);
         };
         if effect != Effect::Read && self.caller_speaks() {
@@ -260,7 +260,7 @@ impl Call {
         if let Some(answer) = self.floor.answer() {
             answer.calls[at].state = state;
         }
-        self.after_tools(now, admit);
+        self.tool_came(now, admit);
     }
 
     pub(super) fn on_tool_returned(
@@ -298,7 +298,7 @@ impl Call {
                 answer.calls[at].state = state;
             }
         }
-        self.after_tools(now, admit);
+        self.tool_came(now, admit);
     }
 
     /// A tool of an old generation returned: its outcome is in the next turn's history and speaks
@@ -391,6 +391,15 @@ impl Call {
         }
     }
 
+    /// Something came of a tool that ran or waited: the turn's clock stood still for it, and the
+    /// last that comes is the next round's birth. What was refused at once kept nobody waiting.
+    fn tool_came(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        if let Some(answer) = self.floor.answer().filter(|answer| answer.tools_are_done()) {
+            answer.turn.born = now;
+        }
+        self.after_tools(now, admit);
+    }
+
     /// Goes on when all tools of a round are answered: the model is shown the results, unless the
     /// client has to answer some of them first. True when the answer goes on or waits.
     fn after_tools(&mut self, now: Timestamp, admit: &mut dyn Admit) -> bool {
@@ -410,9 +419,6 @@ impl Call {
         }
         answer.rounds += 1;
         answer.calls.clear();
-        // The turn's clock stood still while its tools ran: their results are the next round's
-        // birth.
-        answer.turn.born = now;
         answer.progress = now;
         self.ask_model(now, admit);
         true

@@ -70,7 +70,12 @@ fn play(script: &str, fallback: Arc<config::Script>) -> Result<Outcome, String> 
 
 /// The fixture of a seed.
 pub fn write(seed: u64) -> String {
-    let mut storm = Draw { rng: StdRng::seed_from_u64(seed), refusing: seed % 5 < 2 };
+    let mut storm = Draw {
+        rng: StdRng::seed_from_u64(seed),
+        refusing: seed % 5 < 2,
+        guessing: seed % 7 < 3,
+        confirming: seed.is_multiple_of(3),
+    };
     let mut text = format!("about = \"storm {seed}\"\nends_by = \"150s\"\n");
     storm.session(&mut text);
     storm.gates(&mut text);
@@ -84,6 +89,10 @@ struct Draw {
     rng: StdRng,
     /// The model has no room for long, and the caller wants to know what else there is.
     refusing: bool,
+    /// The model starts before the end of a turn is certain.
+    guessing: bool,
+    /// What writes needs the caller's yes.
+    confirming: bool,
 }
 
 impl Draw {
@@ -117,8 +126,9 @@ impl Draw {
         if self.chance(20) {
             let _ = writeln!(text, "client_tools = [\"weather\"]");
         }
+        let _ = writeln!(text, "[turn]\nspeculative = {}", self.guessing);
         if self.chance(30) {
-            let _ = writeln!(text, "[turn]\nbudget_ms = {}", self.up_to(1_500, 8_000));
+            let _ = writeln!(text, "budget_ms = {}", self.up_to(1_500, 8_000));
         }
     }
 
@@ -215,6 +225,8 @@ impl Draw {
         let _ = writeln!(text, "word_times = {times}");
         self.faults(text);
         let (partial, last) = (self.up_to(10, 200), self.up_to(20, 1_500));
+        // Words that come behind the end of the turn leave nothing to guess.
+        let last = if self.guessing { last / 10 } else { last };
         let _ = writeln!(text, "[asr]\npartial_ms = {partial}\nfinal_ms = {last}");
         if !self.refusing || self.chance(20) {
             self.faults(text);
@@ -224,6 +236,9 @@ impl Draw {
             let takes = self.up_to(20, 7_000);
             let _ = writeln!(text, "[tool.{name}]\nprovider = \"scripted\"");
             let _ = writeln!(text, "effect = \"{effect}\"\ntakes_ms = {takes}");
+            if self.confirming && effect != "read" {
+                let _ = writeln!(text, "confirm = true");
+            }
             self.faults(text);
         }
     }
@@ -326,6 +341,21 @@ impl Draw {
             let _ = writeln!(
                 text,
                 "[[caller]]\nafter = \"{fact} + {delay}ms\"\nnth = {nth}\nmaybe = true\n{what}"
+            );
+        }
+        if self.guessing {
+            self.goes_on(text);
+        }
+    }
+
+    /// A caller who only paused: the model that was started for their words was started too early.
+    fn goes_on(&mut self, text: &mut String) {
+        for nth in 1..=3 {
+            let (delay, words) = (self.up_to(0, 150), self.one_of(&WORDS));
+            let _ = writeln!(
+                text,
+                "[[caller]]\nafter = \"model.start + {delay}ms\"\nnth = {nth}\nmaybe = true\n\
+                 says = \"and {words}\""
             );
         }
     }

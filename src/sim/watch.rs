@@ -57,6 +57,10 @@ pub(super) struct Watch {
     asked: Timestamp,
     /// The turn has not been offered to the model yet.
     unoffered: bool,
+    /// A model was just admitted before the end of a turn is certain.
+    guesses: bool,
+    /// The run of one, while it has its authority and writes.
+    guess: Option<RunId>,
     /// Models that were started when nobody could speak what they write.
     mute: Vec<RunId>,
     /// A detector listens to the sound.
@@ -100,6 +104,8 @@ impl Watch {
             born_by: Timestamp::ZERO,
             asked: Timestamp::ZERO,
             unoffered: false,
+            guesses: false,
+            guess: None,
             listens,
             mute: Vec::new(),
             paused: false,
@@ -133,7 +139,7 @@ impl Watch {
         match event {
             Event::Wanted { run, call } => {
                 let by = self.runs.get(run).or(self.ahead.get(run)).copied();
-                self.started.wanted(&call.call_id, by.unwrap_or(self.generation));
+                self.started.wanted(call, by.unwrap_or(self.generation));
                 self.expect_late(*run);
             }
             Event::Wrote { run, .. } => self.expect_late(*run),
@@ -153,7 +159,11 @@ impl Watch {
             {
                 self.to_keep.insert(receipt.id());
             }
-            Event::Ended { run, .. } => drop(self.listening.remove(run)),
+            Event::Finished { run, .. } => self.guess = self.guess.filter(|guess| guess != run),
+            Event::Ended { run, .. } => {
+                self.guess = self.guess.filter(|guess| guess != run);
+                self.listening.remove(run);
+            }
             Event::Caller(FromCaller::Truncate { item, .. }) => {
                 self.far_end.reported(now, item);
             }
@@ -201,6 +211,7 @@ impl Watch {
             && note.gate == Stage::Model.kind()
         {
             self.offered(now, gates);
+            self.guesses |= note.reason == "speculative";
         }
         self.truths.refused(gates.refused.drain(..));
         if std::mem::take(&mut gates.withdrawn) {
@@ -216,6 +227,11 @@ impl Watch {
                 let beside = call
                     .lease_of(*run)
                     .is_some_and(|(_, offer)| gates.owner_of(offer) != Some(self.owner));
+                let two = self.guess.filter(|_| !beside);
+                self.found(now, two.map(|guess| format!("{guess} and {run} answer one turn")));
+                if std::mem::take(&mut self.guesses) {
+                    self.guess = Some(*run);
+                }
                 match beside {
                     true => drop(self.ahead.insert(*run, self.generation.next())),
                     false => drop(self.runs.insert(*run, self.generation)),
@@ -231,9 +247,11 @@ impl Watch {
                 self.found(now, many.then(|| format!("a request of {history} messages")));
             }
             Action::Voice { run, .. } => drop(self.runs.insert(*run, self.generation)),
-            Action::UseTool { run, idempotency_key, .. } => {
+            Action::UseTool { run, tool, arguments, idempotency_key } => {
                 self.runs.insert(*run, self.generation);
                 let wrong = self.started.start(idempotency_key, self.generation);
+                self.found(now, wrong);
+                let wrong = self.started.against(call, &self.profile, *tool, arguments);
                 self.found(now, wrong);
             }
             Action::Prompt { prompt, .. } => {
@@ -244,6 +262,7 @@ impl Watch {
             Action::Recognise { run, .. } => drop(self.listening.insert(*run)),
             Action::Cancel { run } => {
                 self.truths.given_up();
+                self.guess = self.guess.filter(|guess| guess != run);
                 self.listening.remove(run);
                 if !self.asked_to_stop.insert(*run) {
                     self.found(now, Some(format!("{run} was asked to stop twice")));
