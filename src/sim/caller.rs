@@ -34,11 +34,11 @@ impl World {
 
     fn sound(&mut self, deed: usize, what: &What) {
         let until = self.now + self.ends.sound(self.now, deed, what);
-        let (until, words, mutes, is_speech) = match what {
-            What::Says { words, span, mutes, .. } => (self.now + *span, words, *mutes, true),
-            What::Noise { span, .. } => (self.now + *span, &String::new(), false, true),
-            What::Plays { source: Source::Wav { words, .. }, .. } => (until, words, false, true),
-            _ => (until, &String::new(), false, false),
+        let (until, words, is_speech) = match what {
+            What::Says { words, span, .. } => (self.now + *span, words, true),
+            What::Noise { span, .. } => (self.now + *span, &String::new(), true),
+            What::Plays { source: Source::Wav { words, .. }, .. } => (until, words, true),
+            _ => (until, &String::new(), false),
         };
         self.said.push(Said { from: self.now, until, words: words.clone() });
         if self.ends.are_heard() {
@@ -47,7 +47,9 @@ impl World {
         if !self.ticks() {
             self.next_tick = self.now;
         }
-        self.muted = mutes;
+        if let What::Says { mutes, .. } = what {
+            self.muted = *mutes;
+        }
         if is_speech {
             self.speaks_until = self.speaks_until.max(until);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::expect;
 use super::script::{Loudness, Script, What, When};
 use super::tracks::Staging;
-use super::world::{self, Awaited, Outcome, World};
+use super::world::{Awaited, Outcome, World};
 use crate::admission::{Admit, Release};
 use crate::call::Event;
 use crate::config;
@@ -32,11 +32,13 @@ pub fn run_twice(
     fallback: Arc<config::Script>,
     staging: Staging<'_>,
 ) -> Result<Outcome, BuildError> {
-    let mut outcome = world::stage(script, fallback.clone(), staging)?;
+    let mut first = World::new(script, fallback.clone(), staging)?;
+    first.live(script);
     let mut again = World::new(script, fallback, staging)?;
     again.live(script);
-    let story = again.lines.join("\n");
-    if !outcome.trace.starts_with(&story) {
+    let is_same = first.lines == again.lines;
+    let mut outcome = first.finish(script);
+    if !is_same {
         outcome.problems.push("the same script told another story the second time".into());
     }
     let told = again.lines.len();
@@ -45,9 +47,10 @@ pub fn run_twice(
         let rest = again.lines.get(told..).unwrap_or_default().join("\n");
         outcome.trace.push_str(&format!("-- and instead of hanging up:\n{rest}\n"));
     }
-    outcome.problems.append(&mut again.watch.problems);
-    outcome.problems.append(&mut again.problems);
-    outcome.problems.dedup();
+    // What the first run has told already is not told twice.
+    let more = again.watch.problems.into_iter().chain(again.problems);
+    let new: Vec<String> = more.filter(|problem| !outcome.problems.contains(problem)).collect();
+    outcome.problems.extend(new);
     Ok(outcome)
 }
 

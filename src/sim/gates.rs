@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::admission::gate::Gate;
-use crate::admission::limits::{Limits, Slots};
+use crate::admission::limits::{Limits, Mode, Slots};
 use crate::admission::{
     Admit, Answer, Cancelled, Claimed, Closed, Lease, Offer, OfferId, OwnerId, Place, Refusal,
     RefusalReason, Release, Settled, Ticket, Wake,
@@ -94,12 +94,14 @@ impl SimGates {
                 (old.runs, old.queued)
             });
             let limits = gate.limits();
+            let enforces = limits.mode == Mode::Enforce;
             if let Slots::Units(units) = limits.slots
+                && enforces
                 && runs > old_runs.max(units as usize)
             {
                 return Some(format!("{runs} runs at {stage}, which has {units} units"));
             }
-            if counts.queued > old_queued.max(limits.queue) {
+            if enforces && counts.queued > old_queued.max(limits.queue) {
                 let (queued, most) = (counts.queued, limits.queue);
                 return Some(format!("{queued} wait at {stage}, where {most} may"));
             }

@@ -16,6 +16,8 @@ pub(super) struct Promised {
     /// Of those, who said that they take the caller.
     taking: BTreeSet<RunId>,
     connected: bool,
+    /// Callbacks that are being put on record.
+    committing: BTreeSet<RunId>,
     /// Callbacks on record.
     committed: BTreeSet<CallbackId>,
     /// One was on record before.
@@ -30,26 +32,31 @@ impl Promised {
     /// Something happened.
     pub fn event(&mut self, event: &Event) {
         match event {
-            Event::Arranged { run, what } => match what {
-                Arranged::Callback(receipt) => drop(self.committed.insert(receipt.id())),
-                Arranged::Acknowledged(_) if self.asked.contains(run) => {
-                    self.taking.insert(*run);
-                }
-                Arranged::Acknowledged(_) => {}
-                Arranged::Connected => {
-                    self.connected |= self.taking.contains(run);
-                    self.over(*run);
-                }
-                Arranged::NotReached(how) => {
-                    self.not_reached.insert(*how);
-                    self.over(*run);
-                }
-                Arranged::Refused("duplicate") => self.exists = true,
-                Arranged::Refused(_) => {}
-                Arranged::Unknown => self.unknown = true,
-            },
+            Event::Arranged { run, what } => self.arranged(*run, what),
             Event::Ended { run, .. } => self.over(*run),
             _ => {}
+        }
+    }
+
+    fn arranged(&mut self, run: RunId, what: &Arranged) {
+        self.committing.remove(&run);
+        match what {
+            Arranged::Callback(receipt) => drop(self.committed.insert(receipt.id())),
+            Arranged::Acknowledged(_) if self.asked.contains(&run) => {
+                self.taking.insert(run);
+            }
+            Arranged::Acknowledged(_) => {}
+            Arranged::Connected => {
+                self.connected |= self.taking.contains(&run);
+                self.over(run);
+            }
+            Arranged::NotReached(how) => {
+                self.not_reached.insert(*how);
+                self.over(run);
+            }
+            Arranged::Refused("duplicate") => self.exists = true,
+            Arranged::Refused(_) => {}
+            Arranged::Unknown => self.unknown = true,
         }
     }
 
@@ -59,16 +66,21 @@ impl Promised {
             Action::Arrange { run, wish } if wish.rung == Rung::Handoff => {
                 self.asked.insert(*run);
             }
+            Action::Arrange { run, wish } if wish.rung == Rung::Callback => {
+                self.committing.insert(*run);
+            }
             Action::Cancel { run } if self.asked.contains(run) => {
                 self.not_reached.insert(NotReached::Timeout);
                 self.over(*run);
             }
-            Action::Cancel { .. } => self.unknown = true,
+            Action::Cancel { run } => self.unknown |= self.committing.remove(run),
             _ => {}
         }
     }
 
     fn over(&mut self, run: RunId) {
+        // It ended without a word of what became of it.
+        self.unknown |= self.committing.remove(&run);
         self.asked.remove(&run);
         self.taking.remove(&run);
     }

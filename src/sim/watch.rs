@@ -59,12 +59,13 @@ pub(super) struct Watch {
     unoffered: bool,
     /// A model was just admitted before the end of a turn is certain.
     guesses: bool,
-    /// The run of one, while it has its authority and writes.
-    guess: Option<RunId>,
+    guess: Option<Guess>,
     /// Models that were started when nobody could speak what they write.
     mute: Vec<RunId>,
     /// A detector listens to the sound.
     listens: bool,
+    /// The transport tells the caller's number.
+    knows_number: bool,
     /// Our sending is paused.
     paused: bool,
     /// The answer in the making is to be spoken.
@@ -75,6 +76,13 @@ pub(super) struct Watch {
     pub problems: Vec<String>,
 }
 
+/// A model that was started before the end of a turn was certain, and keeps its authority.
+#[derive(Clone, Copy)]
+struct Guess {
+    run: RunId,
+    writes: bool,
+}
+
 impl Watch {
     pub fn new(
         profile: Arc<Profile>,
@@ -82,6 +90,7 @@ impl Watch {
         owner: OwnerId,
         far_end: FarEnd,
         listens: bool,
+        knows_number: bool,
     ) -> Watch {
         Watch {
             replies: Replies::new(profile.barge_in.clone()),
@@ -107,6 +116,7 @@ impl Watch {
             guesses: false,
             guess: None,
             listens,
+            knows_number,
             mute: Vec::new(),
             paused: false,
             speaks: false,
@@ -147,21 +157,19 @@ impl Watch {
             Event::Caller(FromCaller::Dtmf(_)) => self.far_end.caller_acts(),
             Event::Granted(_) => self.far_end.goes_on(now),
             Event::Caller(FromCaller::Respond { .. }) => self.asked = now,
-            // The next round is as old as what its tools said; a turn that was guessed had no
-            // other.
-            Event::ToolReturned { .. } => {
-                self.far_end.goes_on(now);
-                self.unoffered = false;
-            }
+            Event::ToolReturned { .. } => self.far_end.goes_on(now),
             Event::Speech { probability, .. } if *probability > 0.5 => self.last_speech = now,
             Event::Arranged { run, what: Arranged::Callback(receipt) }
                 if call.lease_of(*run).is_some() =>
             {
                 self.to_keep.insert(receipt.id());
             }
-            Event::Finished { run, .. } => self.guess = self.guess.filter(|guess| guess != run),
+            Event::Finished { run, .. } => {
+                self.guess.iter_mut().for_each(|guess| guess.writes &= guess.run != *run);
+            }
             Event::Ended { run, .. } => {
-                self.guess = self.guess.filter(|guess| guess != run);
+                // One that failed is forgotten: its turn is asked anew.
+                self.guess.take_if(|guess| guess.run == *run && guess.writes);
                 self.listening.remove(run);
             }
             Event::Caller(FromCaller::Truncate { item, .. }) => {
@@ -227,12 +235,16 @@ impl Watch {
                 let beside = call
                     .lease_of(*run)
                     .is_some_and(|(_, offer)| gates.owner_of(offer) != Some(self.owner));
-                let two = self.guess.filter(|_| !beside);
-                self.found(now, two.map(|guess| format!("{guess} and {run} answer one turn")));
-                if std::mem::take(&mut self.guesses) {
-                    self.guess = Some(*run);
+                let two = self.guess.filter(|guess| guess.writes && !beside);
+                let two = two.map(|guess| format!("{} and {run} answer one turn", guess.run));
+                self.found(now, two);
+                let guesses = std::mem::take(&mut self.guesses);
+                if guesses {
+                    self.guess = Some(Guess { run: *run, writes: true });
+                    self.runs.insert(*run, self.generation.next());
                 }
                 match beside {
+                    true if guesses => {}
                     true => drop(self.ahead.insert(*run, self.generation.next())),
                     false => drop(self.runs.insert(*run, self.generation)),
                 }
@@ -262,7 +274,7 @@ impl Watch {
             Action::Recognise { run, .. } => drop(self.listening.insert(*run)),
             Action::Cancel { run } => {
                 self.truths.given_up();
-                self.guess = self.guess.filter(|guess| guess != run);
+                self.guess.take_if(|guess| guess.run == *run);
                 self.listening.remove(run);
                 if !self.asked_to_stop.insert(*run) {
                     self.found(now, Some(format!("{run} was asked to stop twice")));
@@ -325,8 +337,10 @@ impl Watch {
             ToCaller::Turn { state: "committed", .. } => {
                 self.born = self.settled.take().unwrap_or(now);
                 self.born_by = self.born.max(self.asked);
-                // What a listening detector takes for the end of speech only the call knows.
-                self.unoffered = !self.listens;
+                // What a listening detector takes for the end of speech only the call knows, and a
+                // turn that was guessed has been offered.
+                self.unoffered = !self.listens && self.guess.is_none();
+                self.guess.take_if(|guess| !guess.writes);
                 self.truths.committed()
             }
             ToCaller::Fallback { rung, outcome, .. } => self.truths.promised.told(rung, outcome),
@@ -343,11 +357,12 @@ impl Watch {
     fn prompt(&mut self, now: Timestamp, prompt: &str, call: &Call, gates: &SimGates) {
         let least = self.profile.budget.saturating_sub(self.profile.fallback_start);
         let room = |stage: Stage| gates.spare(stage) > 0;
+        let offers = self.profile.offers;
         let seen = Seen {
             waits: gates.waits(self.owner),
             budget_spent: self.far_end.silence(now).max(now.since(self.born)) >= least,
-            callback_room: room(Stage::Callback),
-            handoff_room: room(Stage::Handoff),
+            callback_room: offers.callback.allows(self.knows_number) && room(Stage::Callback),
+            handoff_room: offers.handoff.allows(true) && room(Stage::Handoff),
             idle: self.profile.idle_max.is_some_and(|most| {
                 self.far_end.silence(now).min(now.since(self.last_speech)) >= most
             }),

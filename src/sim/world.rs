@@ -1,6 +1,6 @@
 //! One simulated call: jumps from one due instant to the next until nothing is left to happen.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ pub(super) struct World {
     /// Deeds that wait for something to happen.
     pub(super) awaited: Vec<Awaited>,
     pub(super) holds: BTreeMap<usize, Vec<Lease>>,
-    pub(super) hold_times: BTreeMap<(Timestamp, usize, bool), ()>,
+    pub(super) hold_times: BTreeSet<(Timestamp, usize, bool)>,
     /// What the caller has said or is saying.
     pub(super) said: Vec<Said>,
     /// Until when a scripted detector hears speech.
@@ -164,6 +164,7 @@ impl World {
         let owners = identity.owners();
         let barge_in = profile.barge_in.clone();
         let listens = ends.are_heard();
+        let knows_number = script.session.number.is_some();
         let mut world = World {
             now: Timestamp::ZERO,
             end: Timestamp::ZERO + script.ends_by,
@@ -174,7 +175,7 @@ impl World {
             due: BTreeMap::new(),
             awaited: Vec::new(),
             holds: BTreeMap::new(),
-            hold_times: BTreeMap::new(),
+            hold_times: BTreeSet::new(),
             said: Vec::new(),
             speaks_until: Timestamp::ZERO,
             next_tick: Timestamp::ZERO,
@@ -194,7 +195,7 @@ impl World {
             interrupted: None,
             audited: false,
             budget: profile.budget,
-            watch: Watch::new(profile, fallback, owners[0], far_end, listens),
+            watch: Watch::new(profile, fallback, owners[0], far_end, listens, knows_number),
             owners,
             words_per_s,
             barge_in,
@@ -218,9 +219,9 @@ impl World {
             }
         }
         for (at, held) in script.gates.iter().enumerate() {
-            self.hold_times.insert((Timestamp::ZERO + held.from, at, true), ());
+            self.hold_times.insert((Timestamp::ZERO + held.from, at, true));
             if let Some(until) = held.until {
-                self.hold_times.insert((Timestamp::ZERO + until, at, false), ());
+                self.hold_times.insert((Timestamp::ZERO + until, at, false));
             }
         }
     }
@@ -254,7 +255,7 @@ impl World {
     /// The same, but for the caller's sound.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         let deeds = self.due.keys().next().map(|(at, _)| *at);
-        let holds = self.hold_times.keys().next().map(|(at, _, _)| *at);
+        let holds = self.hold_times.first().map(|(at, _, _)| *at);
         let timer = self.call.poll_timeout(self.now).map(|(due, _)| due);
         let rings = self.ends.rings_until(self.now);
         let others = [self.workers.next_at(), self.gates.next_deadline()];
@@ -262,7 +263,7 @@ impl World {
     }
 
     pub(super) fn happen(&mut self, script: &Script) {
-        while let Some((&(at, hold, take), ())) = self.hold_times.first_key_value() {
+        while let Some(&(at, hold, take)) = self.hold_times.first() {
             if at > self.now {
                 break;
             }

@@ -136,9 +136,11 @@ impl Ends {
         self.rings_until = self.rings_until.max(now + span);
         let Some(samples) = self.sounds.get_mut(deed).and_then(Option::take) else { return span };
         let (from, length) = (sample_at(now), samples.len());
+        let end = from + length as u64;
         self.off_from = match what {
-            What::Says { mutes: true, .. } => Some(from + length as u64),
-            _ => None,
+            What::Says { mutes, .. } => mutes.then_some(end),
+            // Muted until they speak again; a sound is let through to its end.
+            _ => self.off_from.map(|off| off.max(end)),
         };
         match what {
             What::Plays { source: Source::Silence { .. }, .. } => {
