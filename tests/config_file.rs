@@ -89,6 +89,8 @@ fn another(config: &Config, key: &str) -> String {
     let words = [
         ("listen", "127.0.0.1:9"),
         ("public.url", "https://voice.example.com"),
+        ("webrtc.listen", "127.0.0.1:9"),
+        ("webrtc.public_addresses", "[\"203.0.113.7\"]"),
         ("auth.keys_file", "tests/data/keys.txt"),
         ("auth.origins", "[\"https://shop.example\"]"),
         ("turn.end", "silence"),

@@ -3,5 +3,6 @@
 //! Knows samples and bytes, nothing of calls or wires.
 
 pub mod g711;
+pub mod opus;
 pub mod packed;
 pub mod resample;

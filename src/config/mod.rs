@@ -27,6 +27,7 @@ mod show;
 mod template;
 mod twilio;
 mod unknown;
+mod webrtc;
 
 use crate::call::Offers;
 pub use agent::{Agent, AgentLimits, DEFAULT_AGENT};
@@ -49,6 +50,7 @@ pub use sections::{
 pub use show::{Origins, Resolved};
 pub use template::{CALL_VARIABLES, Template};
 pub use twilio::Twilio;
+pub use webrtc::WebRtc;
 
 use raw::Node;
 use reader::{ENV_PREFIX, Reader};
@@ -103,6 +105,8 @@ pub struct Config {
     pub realtime: Realtime,
     /// Calls that a telephone provider brings.
     pub twilio: Twilio,
+    /// Calls from browsers.
+    pub webrtc: WebRtc,
     /// Where the embedded models lie.
     pub models: Models,
     /// Where callbacks and handoffs are kept.
@@ -243,6 +247,7 @@ impl Config {
             listen: auth::listen(reader, &auth),
             public_url: auth::public_url(reader),
             twilio: Twilio::read(reader),
+            webrtc: WebRtc::read(reader),
             auth,
             warnings,
             inherited: Inherited::read(reader.env, &tools, &classes),

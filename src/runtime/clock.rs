@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::time::Timestamp;
+use crate::transport::webrtc;
 
 /// The process's clock; its zero is the moment it was made.
 #[derive(Clone, Copy, Debug)]
@@ -40,5 +41,19 @@ impl Clock {
     #[allow(clippy::disallowed_methods)] // the one place
     pub fn wall_ms() -> u64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+    }
+}
+
+impl webrtc::Clock for Clock {
+    fn now(&self) -> Timestamp {
+        Clock::now(self)
+    }
+
+    fn instant(&self, at: Timestamp) -> tokio::time::Instant {
+        Clock::instant(self, at)
+    }
+
+    fn at(&self, instant: Instant) -> Timestamp {
+        Timestamp::from_micros(instant.saturating_duration_since(self.start).as_micros() as u64)
     }
 }

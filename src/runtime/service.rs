@@ -209,7 +209,8 @@ impl Service {
         settings: Settings,
         leg: Box<dyn Leg>,
     ) {
-        let Accepted { mut identity, profile, metadata } = accepted;
+        let Accepted { mut identity, mut profile, metadata } = accepted;
+        profile.lead = leg.lead_max().map_or(profile.lead, |most| profile.lead.min(most));
         identity.greeting = identity.greeting.filter(|_| leg.greets());
         let (call, owners) = (identity.call, identity.owners());
         let now = self.clock.now();

@@ -17,8 +17,9 @@ use super::queue_memory;
 use super::service::Service;
 use crate::admission::Closed;
 use crate::admission::limits::CloseMode;
-use crate::config::{Config, Fallback};
+use crate::config::{Config, Fallback, WebRtc};
 use crate::id::Stage;
+use crate::transport::webrtc::Port;
 
 /// How long connections may take to end once the server is told to stop.
 const STOP_MAX: Duration = Duration::from_secs(2);
@@ -34,6 +35,7 @@ pub struct Serving {
     stop: watch::Sender<bool>,
     server: JoinHandle<()>,
     timer: JoinHandle<()>,
+    media: Option<JoinHandle<()>>,
     decisions: Option<JoinHandle<()>>,
 }
 
@@ -59,8 +61,11 @@ impl Serving {
             }
         };
         let address = listening.address;
-        let server = tokio::spawn(http::serve(listening, Site::new(service.clone()), stopping));
-        Serving { address, service, stop, server, timer, decisions }
+        let port = open_port(&service.config.webrtc);
+        let media = port.clone().map(|port| tokio::spawn(port.run()));
+        let site = Site::new(service.clone(), port);
+        let server = tokio::spawn(http::serve(listening, site, stopping));
+        Serving { address, service, stop, server, timer, media, decisions }
     }
 
     /// Refuses new calls and lets the accepted ones end by themselves, until the window closes or
@@ -94,8 +99,23 @@ impl Serving {
         let _ = self.stop.send(true);
         let _ = tokio::time::timeout(STOP_MAX, self.server).await;
         self.timer.abort();
+        if let Some(media) = self.media {
+            media.abort();
+        }
         if let Some(decisions) = self.decisions {
             let _ = tokio::time::timeout(STOP_MAX, decisions).await;
+        }
+    }
+}
+
+/// The UDP port of all WebRTC calls; without one such calls are refused.
+fn open_port(config: &WebRtc) -> Option<Arc<Port>> {
+    let listen = config.listen?;
+    match Port::bind(listen, &config.public_addresses) {
+        Ok(port) => Some(Arc::new(port)),
+        Err(problem) => {
+            tracing::error!("webrtc.listen: {listen}: {problem}; no WebRTC call is taken");
+            None
         }
     }
 }

@@ -5,11 +5,13 @@
 //! nothing about the conversation. Its doc comment says what its *heard* evidence is.
 
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use crate::leg::{FromCaller, ToCaller};
 
 pub mod realtime;
 pub mod twilio;
+pub mod webrtc;
 
 /// One connected caller.
 pub trait Leg: Send {
@@ -27,6 +29,12 @@ pub trait Leg: Send {
     /// first or ask for it.
     fn greets(&self) -> bool {
         false
+    }
+
+    /// The most that this transport may be sent ahead of the caller's ear, where that is less than
+    /// the configuration allows.
+    fn lead_max(&self) -> Option<Duration> {
+        None
     }
 
     /// The transport's name in traces and records: `realtime`, `twilio`, …

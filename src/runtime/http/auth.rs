@@ -67,7 +67,7 @@ fn ephemeral(site: &Site, key: &str) -> Option<Caller> {
 }
 
 /// A browser names the page it acts for; only our own page and the configured ones may.
-fn check_origin(site: &Site, headers: &HeaderMap) -> Result<(), Box<Response>> {
+pub(super) fn check_origin(site: &Site, headers: &HeaderMap) -> Result<(), Box<Response>> {
     let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
     let origin = origin.to_str().unwrap_or("");
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");

@@ -19,7 +19,7 @@ fn bypass(path: &str) -> Option<Bypass> {
     match path {
         // A call: the call gate decides.
         "/v1/realtime" => None,
-        path if twilio::is_call(path) => None,
+        path if twilio::is_call(path) || peers::is_call(path) => None,
         "/healthz" | "/readyz" => Some(Bypass::Health),
         "/metrics" => Some(Bypass::Metrics),
         path if path.starts_with("/v1/") => Some(Bypass::Control),

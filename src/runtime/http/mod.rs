@@ -7,6 +7,7 @@ use axum::routing::{get, post, put};
 
 use super::service::Service;
 use crate::transport::realtime::secrets::Secrets;
+use crate::transport::webrtc::Port;
 
 mod accept;
 mod admission;
@@ -17,12 +18,15 @@ mod budget;
 mod bypass;
 mod callbacks;
 mod calls;
+mod cors;
 mod desk;
 mod handoffs;
 mod hold;
 mod kept;
+mod multipart;
 mod openapi;
 mod pages;
+mod peers;
 mod realtime;
 mod secrets;
 mod shown;
@@ -49,6 +53,10 @@ pub struct Site {
     pub holds: Arc<hold::Holds>,
     /// Telephone calls that have their line and wait for their stream.
     seats: Arc<twilio_voice::Seats>,
+    /// The UDP port of WebRTC calls, where there is one.
+    port: Option<Arc<Port>>,
+    /// WebRTC calls that live.
+    peers: Arc<peers::Peers>,
 }
 
 /// Most ephemeral keys alive at once.
@@ -56,7 +64,7 @@ const SECRETS_MAX: usize = 10_000;
 
 impl Site {
     /// The site of a service.
-    pub fn new(service: Arc<Service>) -> Site {
+    pub fn new(service: Arc<Service>, port: Option<Arc<Port>>) -> Site {
         let secrets = Arc::new(std::sync::Mutex::new(Secrets::new(SECRETS_MAX)));
         Site {
             service,
@@ -64,6 +72,8 @@ impl Site {
             large: budget::room(),
             holds: Arc::default(),
             seats: Arc::default(),
+            port,
+            peers: Arc::default(),
         }
     }
 }
@@ -87,7 +97,7 @@ fn routes(site: Site) -> Router {
         .merge(promises())
         .route("/v1/realtime", get(realtime::upgrade))
         .merge(twilio::routes())
-        .route("/v1/realtime/client_secrets", post(secrets::mint))
+        .merge(peers::routes(&site))
         .route("/openapi.json", get(openapi::show))
         .route("/prompts/{locale}/{file}", get(pages::prompt))
         .route("/", get(pages::index))

@@ -79,7 +79,7 @@ pub(super) fn bounds(message_max: usize) -> WebSocketConfig {
 }
 
 /// The agent asked for by `?agent=`, or by a model of its name; otherwise the default one.
-fn agent_of<'a>(site: &'a Site, query: &HashMap<String, String>) -> &'a Agent {
+pub(super) fn agent_of<'a>(site: &'a Site, query: &HashMap<String, String>) -> &'a Agent {
     let config = &site.service.config;
     let named = |key: &str| query.get(key).and_then(|name| config.agent(name));
     named("agent").or_else(|| named("model")).unwrap_or_else(|| config.default_agent())
@@ -130,7 +130,7 @@ async fn run(
 ) {
     let service = site.service.clone();
     let model = query.get("model").map_or(agent.name.as_str(), String::as_str).to_owned();
-    let variables = variables(&site, call, &caller, query);
+    let variables = variables(&site, call, &caller, "realtime", query);
     let defaults = defaults(&site, &variables, &model, &agent, caller.session);
     let realtime = &service.config.realtime;
     let socket = Kept::new(socket, realtime.ping, realtime.dead_after);
@@ -143,17 +143,18 @@ async fn run(
     drop(slot);
 }
 
-/// What is known of a call over this transport: its parameters are the query's.
-fn variables(
+/// What is known of a call of a Realtime client: its parameters are the query's.
+pub(super) fn variables(
     site: &Site,
     call: CallId,
     caller: &Caller,
+    transport: &'static str,
     query: HashMap<String, String>,
 ) -> Variables {
     let of = |key: &str| query.get(key).cloned().unwrap_or_default();
     Variables {
         call: call.to_string(),
-        transport: "realtime",
+        transport,
         from: of("from"),
         to: of("to"),
         tenant: site.service.tenants.name(caller.tenant).unwrap_or("").to_owned(),

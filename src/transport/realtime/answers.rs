@@ -8,6 +8,7 @@ use super::format::SoundOut;
 use super::items::{ItemObject, status_word};
 use super::names::Names;
 use super::outbox::{EventWriter, Outbox};
+use super::output_buffer::Audible;
 use super::session::{MaxTokens, OutputObject, Session, modality_word};
 use super::wrong::class_of;
 use crate::audio::Pcm;
@@ -147,6 +148,21 @@ impl Answer {
                 .queue();
         }
         true
+    }
+
+    /// The same where sound has a way of its own.
+    pub fn audible(&self, item: ItemId, pcm: Pcm, outbox: &mut Outbox) -> bool {
+        let is_open = self.open(&item).is_some();
+        if is_open {
+            let (response, kept) = (self.name.clone(), !self.out_of_band);
+            outbox.sound(Audible::Sound { response, item, kept, pcm });
+        }
+        is_open
+    }
+
+    /// Its name on the wire.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Closes a message. `false`: there is no such open message.

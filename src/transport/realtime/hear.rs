@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::fields::Fields;
 use super::items::{parse_id, parse_item};
 use super::outbox::Outbox;
-use super::protocol::{Protocol, reject};
+use super::protocol::{Medium, Protocol, reject};
 use super::request::parse_request;
 use super::session::Kind;
 use super::wrong::Wrong;
@@ -81,7 +81,7 @@ impl Protocol {
         if let Ok(Glance { r#type, audio: Some(audio), event_id }) = serde_json::from_str(text)
             && r#type.0 == APPEND
         {
-            if let Err(wrong) = self.sound_in.hear(&audio.0, out) {
+            if let Err(wrong) = self.hear_sound(&audio.0, out) {
                 let tag = event_id.and_then(|id| tag_of(&id.0).ok().flatten());
                 reject(&wrong, &tag, replies);
             }
@@ -127,7 +127,7 @@ impl Protocol {
             }
             APPEND => {
                 let audio = fields.text("audio")?.ok_or_else(|| Wrong::missing("audio"))?;
-                self.sound_in.hear(audio, out)?;
+                self.hear_sound(audio, out)?;
             }
             "input_audio_buffer.commit" => out.push(FromCaller::CommitAudio { tag }),
             "input_audio_buffer.clear" => out.push(FromCaller::ClearAudio),
@@ -141,9 +141,14 @@ impl Protocol {
             "conversation.item.truncate" => out.push(truncation(&fields, tag)?),
             "response.create" => out.push(self.answer_wanted(&fields, tag)?),
             "response.cancel" => out.push(self.cancellation(&fields, tag)?),
-            // Over WebSocket the client holds the sound that was sent: there is nothing to clear
-            // here.
-            "output_audio_buffer.clear" => {}
+            "output_audio_buffer.clear" => match self.medium {
+                // The client holds the sound that was sent: there is nothing to clear here.
+                Medium::Socket => {}
+                Medium::Peer => {
+                    let tag = Some(self.clears.clone());
+                    out.push(FromCaller::Cancel { response: None, tag });
+                }
+            },
             "floorkeeper.heard" => {
                 let played = fields.whole("played_ms", 0, PLAYED_MAX_MS)?;
                 let played = ms(played.ok_or_else(|| Wrong::missing("played_ms"))?);
@@ -155,6 +160,17 @@ impl Protocol {
             }
         }
         Ok(())
+    }
+
+    fn hear_sound(&mut self, audio: &str, out: &mut Vec<FromCaller>) -> Result<(), Wrong> {
+        match self.medium {
+            Medium::Socket => self.sound_in.hear(audio, out),
+            Medium::Peer => {
+                let message = "Over a peer connection sound comes on its audio track; \
+                               input_audio_buffer.append is for WebSockets.";
+                Err(Wrong::at("invalid_value", "type", message))
+            }
+        }
     }
 
     fn item_to_add(&mut self, fields: &Fields<'_>, tag: Tag) -> Result<FromCaller, Wrong> {

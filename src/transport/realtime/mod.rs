@@ -1,8 +1,9 @@
-//! The Realtime event protocol over WebSocket.
+//! The Realtime event protocol, and its leg over WebSocket.
 //!
 //! [`Protocol`] is the session's protocol as a pure machine: client events in, server events out,
-//! in the order that the protocol promises. [`RealtimeLeg`] runs it over a WebSocket. [`handshake`]
-//! and [`secrets`] are what comes before: which subprotocol, whose key, and keys for browsers.
+//! in the order that the protocol promises, whatever [`Medium`] is beneath. [`RealtimeLeg`] runs it
+//! over a WebSocket, [`super::webrtc`] over a peer connection, where [`OutputBuffer`] says what of
+//! the sound is played. [`handshake`] and [`secrets`] are what comes before: which subprotocol, whose key, and keys for browsers.
 //!
 //! A new client event is one line in `hear.rs`; a new server event one arm in `say.rs`; a new
 //! setting a field in `session.rs` and its merge in `update.rs`.
@@ -16,6 +17,7 @@ mod items;
 mod leg;
 mod names;
 mod outbox;
+mod output_buffer;
 mod protocol;
 mod request;
 mod say;
@@ -30,6 +32,7 @@ pub use format::PCM_RATE_HZ;
 pub use hear::CLIENT_EVENTS;
 pub use leg::RealtimeLeg;
 pub use outbox::Outbox;
-pub use protocol::{Protocol, preview_session};
+pub use output_buffer::{Audible, OutputBuffer};
+pub use protocol::{Medium, Protocol, preview_session};
 pub use session::Defaults;
 pub use wrong::Wrong;

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
 
+use super::output_buffer::Audible;
+
 /// Size of the buffer that frames are written into and cut from; some five audio deltas.
 const ARENA_BYTES: usize = 8 * 1024;
 /// Bytes that may wait for a peer that reads slowly, large events apart.
@@ -19,6 +21,8 @@ const LARGE_MAX: usize = 4;
 pub struct Outbox {
     arena: BytesMut,
     frames: VecDeque<Bytes>,
+    /// What is heard and not read; only where sound has a way of its own.
+    audible: VecDeque<Audible>,
     queued_bytes: usize,
     /// How many large events wait, and their bytes.
     large: (usize, usize),
@@ -31,6 +35,7 @@ impl Outbox {
         Outbox {
             arena: BytesMut::with_capacity(ARENA_BYTES),
             frames: VecDeque::new(),
+            audible: VecDeque::new(),
             queued_bytes: 0,
             large: (0, 0),
             ids: Ids { seed: id_seed.into(), events: 0 },
@@ -47,6 +52,20 @@ impl Outbox {
         Some(frame)
     }
 
+    /// Takes the oldest of what is to be heard.
+    pub fn pop_audible(&mut self) -> Option<Audible> {
+        self.audible.pop_front()
+    }
+
+    pub(super) fn sound(&mut self, what: Audible) {
+        self.audible.push_back(what);
+    }
+
+    /// The oldest event, which stays.
+    pub fn peek(&self) -> Option<&Bytes> {
+        self.frames.front()
+    }
+
     /// Takes the oldest event as text: for tests and tools.
     pub fn pop_text(&mut self) -> Option<String> {
         self.pop().map(|frame| String::from_utf8_lossy(&frame).into_owned())
@@ -58,7 +77,7 @@ impl Outbox {
     }
 
     /// More waits than any peer that reads lets wait.
-    pub(super) fn is_overfull(&self) -> bool {
+    pub fn is_overfull(&self) -> bool {
         let (large, large_bytes) = self.large;
         self.queued_bytes - large_bytes > QUEUE_MAX_BYTES || large > LARGE_MAX
     }
@@ -74,8 +93,9 @@ impl Outbox {
     }
 
     /// Forgets what waits: the peer will not get it.
-    pub(super) fn discard(&mut self) {
+    pub fn discard(&mut self) {
         self.frames.clear();
+        self.audible.clear();
         (self.queued_bytes, self.large) = (0, (0, 0));
     }
 

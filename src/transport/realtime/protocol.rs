@@ -1,5 +1,7 @@
 //! The session's protocol without its connection: no I/O, no clock.
 
+use std::sync::Arc;
+
 use super::answers::{Answer, Around};
 use super::format::{SoundIn, SoundOut};
 use super::names::Names;
@@ -7,7 +9,17 @@ use super::outbox::Outbox;
 use super::session::{Defaults, Session};
 use super::update::{Past, updated};
 use super::wrong::{Wrong, report};
+use crate::codec::opus;
 use crate::leg::{FromCaller, Settings, Tag};
+
+/// What carries a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// A WebSocket: sound is in the events, and the client plays it out.
+    Socket,
+    /// A peer connection: events on a data channel, sound beside it, and we play it out.
+    Peer,
+}
 
 /// One session: what its client says becomes [`FromCaller`], what the call says becomes events.
 ///
@@ -24,12 +36,22 @@ pub struct Protocol {
     pub(super) sound_in: SoundIn,
     pub(super) sound_out: SoundOut,
     pub(super) late: u64,
+    pub(super) medium: Medium,
+    /// The tag of cancels that a clear asked for: whether there was anything to cancel is nobody's
+    /// question.
+    pub(super) clears: Arc<str>,
     start_wrong: Option<Wrong>,
 }
 
 impl Protocol {
-    /// A session that nobody has heard of yet; [`begin`](Protocol::begin) comes next.
+    /// A session over a WebSocket that nobody has heard of yet; [`begin`](Protocol::begin) comes
+    /// next.
     pub fn new(defaults: Defaults) -> Self {
+        Protocol::over(Medium::Socket, defaults)
+    }
+
+    /// The same over any medium.
+    pub fn over(medium: Medium, defaults: Defaults) -> Self {
         let mut session = Session::new(&defaults);
         let mut start_wrong = None;
         if let Some(wanted) = &defaults.session {
@@ -46,6 +68,8 @@ impl Protocol {
             answers: Vec::new(),
             announcements: 0,
             late: 0,
+            medium,
+            clears: Arc::from("output_audio_buffer.clear"),
             start_wrong,
             session,
             defaults,
@@ -63,7 +87,12 @@ impl Protocol {
 
     /// The settings as they now are.
     pub fn settings(&self) -> Settings {
-        self.session.settings(&self.defaults.tools)
+        let settings = self.session.settings(&self.defaults.tools);
+        match self.medium {
+            Medium::Socket => settings,
+            // Whatever format the session shows, Opus is what is sent.
+            Medium::Peer => Settings { out_rate_hz: opus::ENCODED_RATE_HZ, ..settings },
+        }
     }
 
     /// How much was said for an answer or message that was over: such output goes nowhere.

@@ -1,11 +1,13 @@
 //! What the call says: from [`ToCaller`] to server events, in the protocol's order.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::answers::{Answer, Around};
 use super::items::ItemObject;
 use super::outbox::{EventWriter, Outbox};
-use super::protocol::Protocol;
+use super::output_buffer::Audible;
+use super::protocol::{Medium, Protocol};
 use super::turns::millis;
 use super::wrong::report;
 use crate::audio::Pcm;
@@ -18,7 +20,7 @@ impl Protocol {
     pub fn say(&mut self, what: ToCaller, out: &mut Outbox) {
         match what {
             ToCaller::Audio { response, item, pcm, .. } => {
-                self.say_audio(response, item, &pcm, out);
+                self.say_audio(response, item, pcm, out);
             }
             ToCaller::Text { response, item, delta } => {
                 self.within(response, |answer| answer.text(&item, &delta, out));
@@ -65,12 +67,17 @@ impl Protocol {
             }
             ToCaller::Retrieved(item) => say_retrieved(&item, out),
             ToCaller::Deleted { item } => about(out, "conversation.item.deleted", &item).queue(),
+            ToCaller::Rejected { tag: Some(tag), .. } if Arc::ptr_eq(&tag, &self.clears) => {}
             ToCaller::Rejected { code, message, param, tag } => {
                 report(out, code, &message, param, tag.as_deref());
             }
-            // The client clears by itself on speech_started; only an announcement needs an end.
-            ToCaller::ClearFarEnd { item, .. } => {
+            // Over a WebSocket the client clears by itself on speech_started; only an announcement
+            // needs an end.
+            ToCaller::ClearFarEnd { item, played } => {
                 self.end_announcements(&ResponseEnd::TurnDetected, Some(&item), out);
+                if self.medium == Medium::Peer {
+                    out.sound(Audible::Clear { item, played });
+                }
             }
             extra @ (ToCaller::Playout { .. }
             | ToCaller::Heard { .. }
@@ -104,7 +111,7 @@ impl Protocol {
         match self.answers.iter().position(|answer| answer.is(id)) {
             Some(at) => {
                 let answer = self.answers.remove(at);
-                answer.end(end, usage, self.around(), out);
+                self.end_one(answer, end, usage, out);
             }
             None => self.late += 1,
         }
@@ -114,7 +121,7 @@ impl Protocol {
         &mut self,
         response: Option<ResponseId>,
         item: ItemId,
-        pcm: &Pcm,
+        pcm: Pcm,
         out: &mut Outbox,
     ) {
         if response.is_none() && !self.announces(&item) {
@@ -127,9 +134,10 @@ impl Protocol {
             Some(id) => answer.is(id),
             None => answer.is_announcement(),
         };
-        let said = match self.answers.iter().find(wanted) {
-            Some(answer) => answer.audio(&item, pcm, &mut self.sound_out, out),
-            None => false,
+        let said = match (self.answers.iter().find(wanted), self.medium) {
+            (Some(answer), Medium::Socket) => answer.audio(&item, &pcm, &mut self.sound_out, out),
+            (Some(answer), Medium::Peer) => answer.audible(item, pcm, out),
+            (None, _) => false,
         };
         self.past.spoken |= said;
         self.late += u64::from(!said);
@@ -145,7 +153,15 @@ impl Protocol {
             |answer: &Answer| answer.is_announcement() && only.is_none_or(|item| answer.has(item));
         while let Some(at) = self.answers.iter().position(over) {
             let answer = self.answers.remove(at);
-            answer.end(end, Usage::default(), self.around(), out);
+            self.end_one(answer, end, Usage::default(), out);
+        }
+    }
+
+    fn end_one(&self, answer: Answer, end: &ResponseEnd, usage: Usage, out: &mut Outbox) {
+        let response = answer.name().to_owned();
+        answer.end(end, usage, self.around(), out);
+        if self.medium == Medium::Peer {
+            out.sound(Audible::Over { response });
         }
     }
 

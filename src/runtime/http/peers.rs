@@ -1,0 +1,232 @@
+//! `POST /v1/realtime/calls`: a browser's offer, the call gate, the answer, and the call behind it.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use dashmap::DashMap;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::auth::Caller;
+use super::realtime::{agent_of, defaults, take_slot, variables};
+use super::slot::Slot;
+use super::{Site, answer, cors, multipart, secrets};
+use crate::id::{CallId, Stage, TenantId};
+use crate::leg::Settings;
+use crate::runtime::service::Accepted;
+use crate::transport::Leg;
+use crate::transport::realtime::{Wrong, preview_session};
+use crate::transport::webrtc::{Offer, PeerLeg, Seated};
+
+type Fields = HashMap<String, String>;
+
+/// What pages ask for: calls, and keys for them.
+pub(super) fn routes(site: &Site) -> Router<Site> {
+    Router::new()
+        .route("/v1/realtime/calls", post(create))
+        .route("/v1/realtime/calls/{id}/hangup", post(hang_up))
+        .route("/v1/realtime/client_secrets", post(secrets::mint))
+        .layer(from_fn_with_state(site.clone(), cors::allow))
+}
+
+/// The call gate decides about requests for this path.
+pub(super) fn is_call(path: &str) -> bool {
+    path == "/v1/realtime/calls"
+}
+
+/// The WebRTC calls that live, by their names.
+#[derive(Default)]
+pub(super) struct Peers(DashMap<String, Living>);
+
+struct Living {
+    tenant: TenantId,
+    hang_up: CancellationToken,
+}
+
+/// Answers an offer, if there is room for a call.
+async fn create(
+    State(site): State<Site>,
+    Query(mut query): Query<Fields>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let wanted = match wanted(&headers, &body) {
+        Ok(wanted) => wanted,
+        Err(refused) => return *refused,
+    };
+    if site.port.is_none() {
+        let message = "This server takes no WebRTC calls; webrtc.listen says where it would.";
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        return answer::error(status, "webrtc_unavailable", message, None);
+    }
+    let session = merged(caller.session.clone(), wanted.session);
+    let model = session.as_ref().and_then(|session| session.get("model")?.as_str());
+    if let Some(model) = model {
+        query.entry("model".to_owned()).or_insert_with(|| model.to_owned());
+    }
+    let call = site.service.next_call();
+    let agent = agent_of(&site, &query).clone();
+    let slot = match take_slot(&site, call, &caller, &agent).await {
+        Ok(slot) => slot,
+        Err(refused) => return *refused,
+    };
+    let caller = Caller { session, ..caller };
+    let begun = catch_unwind(AssertUnwindSafe(|| begin(&site, call, &caller, query, &wanted.offer)));
+    match begun {
+        Ok(Ok(begun)) => accept(site, call, caller.tenant, slot, begun),
+        Ok(Err(refused)) => *refused,
+        // Nothing of the call is left; its slot goes back unused.
+        Err(_) => {
+            let message = "The offer could not be answered because of a fault of the server's own.";
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            answer::error(status, "internal_error", message, None)
+        }
+    }
+}
+
+/// What a client sent.
+struct Wanted {
+    offer: Offer,
+    session: Option<Value>,
+}
+
+/// The offer as it is, or a form with it and the session to begin with.
+fn wanted(headers: &HeaderMap, body: &[u8]) -> Result<Wanted, Box<Response>> {
+    let refused = |code: &str, message: &str, param| {
+        Box::new(answer::error(StatusCode::BAD_REQUEST, code, message, param))
+    };
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.unwrap_or_default();
+    let form = "The body has to be application/sdp, or multipart/form-data with the parts 'sdp' \
+                and 'session'.";
+    let text = std::str::from_utf8(body).map_err(|_| refused("invalid_body", form, None))?;
+    let (sdp, session) = if let Some(boundary) = multipart::boundary(kind) {
+        let parts = multipart::texts(text, boundary);
+        let parts = parts.ok_or_else(|| refused("invalid_body", form, None))?;
+        let sdp = parts.get("sdp").ok_or_else(|| {
+            refused("missing_required_parameter", "The form has no part 'sdp'.", Some("sdp"))
+        })?;
+        (*sdp, parts.get("session").copied())
+    } else if kind.split(';').next().unwrap_or_default().trim() == "application/sdp" {
+        (text, None)
+    } else {
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return Err(Box::new(answer::error(status, "unsupported_media_type", form, None)));
+    };
+    let session = session.map(serde_json::from_str::<Value>).transpose().map_err(|fault| {
+        refused("invalid_json", &format!("'session' is not valid JSON: {fault}."), Some("session"))
+    })?;
+    let offer = Offer::parse(sdp)
+        .map_err(|bad| refused(bad.code(), &bad.to_string(), Some("sdp")))?;
+    Ok(Wanted { offer, session })
+}
+
+/// The session that a key was minted for, with what the client says over it.
+fn merged(base: Option<Value>, over: Option<Value>) -> Option<Value> {
+    match (base, over) {
+        (Some(Value::Object(mut base)), Some(Value::Object(over))) => {
+            for (key, value) in over {
+                let value = merged(base.remove(&key), Some(value)).unwrap_or_default();
+                base.insert(key, value);
+            }
+            Some(Value::Object(base))
+        }
+        (base, over) => over.or(base),
+    }
+}
+
+/// A call that may begin, and the answer that tells its client so.
+struct Begun {
+    leg: PeerLeg,
+    settings: Settings,
+    accepted: Accepted,
+    answer: String,
+    hang_up: CancellationToken,
+}
+
+fn begin(
+    site: &Site,
+    call: CallId,
+    caller: &Caller,
+    query: Fields,
+    offer: &Offer,
+) -> Result<Begun, Box<Response>> {
+    let service = &site.service;
+    let agent = agent_of(site, &query);
+    let model = query.get("model").map_or(agent.name.as_str(), String::as_str).to_owned();
+    let variables = variables(site, call, caller, "webrtc", query.clone());
+    let mut known = defaults(site, &variables, &model, agent, None);
+    if let Some(session) = &caller.session {
+        preview_session(&known, session).map_err(|wrong: Wrong| {
+            let param = wrong.param.as_deref();
+            let status = StatusCode::BAD_REQUEST;
+            Box::new(answer::error(status, wrong.code, &wrong.message, param))
+        })?;
+        known.session = Some(session.clone());
+    }
+    let unavailable = |_| {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Box::new(answer::error(status, "webrtc_unavailable", "There is no codec.", None))
+    };
+    let port = site.port.as_ref().ok_or(()).map_err(unavailable)?;
+    let (seated, answer) =
+        Seated::answer(port, Arc::new(service.clock), offer).map_err(|bad| {
+            let (code, message) = (bad.code(), bad.to_string());
+            Box::new(answer::error(StatusCode::BAD_REQUEST, code, &message, Some("sdp")))
+        })?;
+    let hang_up = seated.hang_up();
+    let leg = PeerLeg::new(seated, known).map_err(|_| unavailable(()))?;
+    let settings = leg.protocol().settings();
+    let accepted = Accepted::new(service, call, caller.tenant, agent, &variables);
+    Ok(Begun { leg, settings, accepted, answer, hang_up })
+}
+
+/// The call runs from here on, whatever becomes of the connection that asked for it.
+fn accept(site: Site, call: CallId, tenant: TenantId, mut slot: Slot, begun: Begun) -> Response {
+    let Begun { leg, settings, accepted, answer, hang_up } = begun;
+    let name = call.to_string();
+    let location = format!("/v1/realtime/calls/{name}");
+    let mut response = (StatusCode::CREATED, answer).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/sdp"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        headers.insert(header::LOCATION, location);
+    }
+    if site.service.config.admission.expose_headers {
+        answer::expose(&site.service, Stage::Call, headers);
+    }
+    if let Some(lease) = slot.use_it() {
+        site.peers.0.insert(name.clone(), Living { tenant, hang_up });
+        tokio::spawn(async move {
+            let leg: Box<dyn Leg> = Box::new(leg);
+            site.service.clone().run_call(lease, accepted, settings, leg).await;
+            site.peers.0.remove(&name);
+            drop(slot);
+        });
+    }
+    response
+}
+
+/// Hangs up a call of the caller's own tenant.
+async fn hang_up(State(site): State<Site>, caller: Caller, Path(id): Path<String>) -> Response {
+    match site.peers.0.get(&id) {
+        Some(living) if living.tenant == caller.tenant => {
+            living.hang_up.cancel();
+            StatusCode::OK.into_response()
+        }
+        Some(_) | None => {
+            let message = "There is no such WebRTC call, or it is over.";
+            answer::error(StatusCode::NOT_FOUND, "unknown_call", message, Some("id"))
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The jitter buffer: packets come late, twice, in disorder or never; sound goes on every 20 ms.
+//!
+//! It holds back what comes by as much as packets have lately been late, no more. A stretch in
+//! which nothing comes makes the delay longer by itself, since what was late is played late; when
+//! more waits than is needed, a frame is left out. A pause of the sender (its numbers go on, its
+//! timestamps jump) is silence, not loss.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::audio::FRAME;
+use crate::codec::opus::CLOCK_HZ;
+use crate::time::{Timestamp, ms};
+
+/// Ticks of one frame.
+const FRAME_TICKS: u64 = CLOCK_HZ as u64 / 50;
+/// The delay to begin with, and the least.
+const DELAY_MIN: Duration = ms(40);
+/// The most that is held back for a late packet.
+const DELAY_MAX: Duration = ms(300);
+/// Packets whose lateness is remembered: some three seconds.
+const REMEMBERED: usize = 150;
+/// Packets that may wait: two seconds.
+const WAITING_MAX: usize = 100;
+/// Frames made up in a row; behind them a voice would only hum.
+const CONCEALED_MAX: u32 = 5;
+/// Starved for so long, the sender has paused: what comes next is a fresh start.
+const PAUSE: Duration = ms(100);
+/// Timestamps further apart belong to different streams.
+const JUMP_TICKS: u64 = CLOCK_HZ as u64 * 10;
+/// More than the delay and this waits: something is left out.
+const SURPLUS: Duration = ms(40);
+/// So many frames in a row have to see the surplus.
+const SURPLUS_FRAMES: u32 = 25;
+
+/// One packet as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Packet {
+    pub sequence: u16,
+    pub timestamp: u32,
+    /// How long it sounds, in ticks.
+    pub ticks: u32,
+    pub payload: Bytes,
+}
+
+/// What is to be heard next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Play {
+    /// This packet.
+    Packet(Bytes),
+    /// The frame before this packet, which knows something of it and is played next.
+    Recover(Bytes),
+    /// A frame that nobody knows.
+    Conceal,
+    /// A frame of nothing.
+    Silence,
+}
+
+/// Puts one stream of packets in order and in time.
+#[derive(Debug, Default)]
+pub(super) struct JitterBuffer {
+    waiting: BTreeMap<u64, (u16, u32, Bytes)>,
+    /// Transit times of the newest packets, in microseconds and only comparable to each other.
+    transits: VecDeque<i64>,
+    stream: Option<Stream>,
+    lost: u64,
+    late: u64,
+}
+
+/// A stream that has begun.
+#[derive(Debug)]
+struct Stream {
+    /// The newest timestamp, unrolled.
+    newest: u64,
+    /// The timestamp to be heard next.
+    next: u64,
+    /// The number of the packet heard last.
+    last: Option<u16>,
+    /// When something is to be heard next.
+    due: Timestamp,
+    /// Nothing is taken out before: the delay is being built up.
+    hold: Timestamp,
+    starved: Duration,
+    made_up: u32,
+    surplus: u32,
+}
+
+impl JitterBuffer {
+    /// Takes a packet that came now.
+    pub fn push(&mut self, now: Timestamp, packet: Packet) {
+        let at = self.unrolled(now, packet.timestamp);
+        self.note_transit(now, at);
+        let delay = self.delay();
+        let Some(stream) = &mut self.stream else { return };
+        stream.newest = stream.newest.max(at);
+        if at < stream.next {
+            self.late += 1;
+            return;
+        }
+        if stream.starved >= PAUSE && self.waiting.is_empty() {
+            stream.hold = now + delay;
+        }
+        self.waiting.insert(at, (packet.sequence, packet.ticks, packet.payload));
+        if self.waiting.len() > WAITING_MAX {
+            self.waiting.pop_first();
+        }
+    }
+
+    /// What is due by now; asked again until there is nothing more.
+    pub fn poll(&mut self, now: Timestamp) -> Option<Play> {
+        let delay = self.delay();
+        let stream = self.stream.as_mut()?;
+        if stream.due > now {
+            return None;
+        }
+        if stream.hold > stream.due {
+            stream.due += FRAME;
+            return Some(Play::Silence);
+        }
+        let Some((&at, (sequence, ticks, _))) = self.waiting.first_key_value() else {
+            return Some(stream.starve());
+        };
+        if at > stream.next && stream.starved == Duration::ZERO {
+            let missing = at - stream.next;
+            let paused = stream.last.is_some_and(|last| last.wrapping_add(1) == *sequence);
+            stream.next += FRAME_TICKS.min(missing);
+            stream.due += FRAME;
+            if paused {
+                return Some(Play::Silence);
+            }
+            self.lost += 1;
+            stream.made_up += 1;
+            return match self.waiting.first_key_value() {
+                Some((_, (_, _, next))) if missing <= FRAME_TICKS => {
+                    Some(Play::Recover(next.clone()))
+                }
+                _ if stream.made_up > CONCEALED_MAX => Some(Play::Silence),
+                _ => Some(Play::Conceal),
+            };
+        }
+        stream.last = Some(*sequence);
+        stream.next = at + u64::from(*ticks);
+        stream.due += span(u64::from(*ticks));
+        (stream.starved, stream.made_up) = (Duration::ZERO, 0);
+        let ahead = span((stream.newest + FRAME_TICKS).saturating_sub(stream.next));
+        let surplus = ahead > delay + SURPLUS;
+        stream.surplus = if surplus { stream.surplus + 1 } else { 0 };
+        let played = self.waiting.pop_first().map(|(_, (_, _, payload))| Play::Packet(payload));
+        if self.stream.as_ref().is_some_and(|stream| stream.surplus >= SURPLUS_FRAMES) {
+            self.leave_one_out();
+        }
+        played
+    }
+
+    /// When [`JitterBuffer::poll`] has something next.
+    pub fn due(&self) -> Option<Timestamp> {
+        self.stream.as_ref().map(|stream| stream.due)
+    }
+
+    /// How much is held back: as much as all but the latest twentieth of the packets need.
+    pub fn delay(&self) -> Duration {
+        let Some(least) = self.transits.iter().min() else { return DELAY_MIN };
+        let mut late: Vec<i64> = self.transits.iter().map(|transit| transit - least).collect();
+        let at = (late.len() * 19 / 20).min(late.len() - 1);
+        let (_, &mut late_us, _) = late.select_nth_unstable(at);
+        let late = Duration::from_micros(late_us.max(0) as u64);
+        (late + FRAME).clamp(DELAY_MIN, DELAY_MAX)
+    }
+
+    /// Frames that never came in time, and packets that came too late.
+    pub fn losses(&self) -> (u64, u64) {
+        (self.lost, self.late)
+    }
+
+    fn leave_one_out(&mut self) {
+        let Some(stream) = &mut self.stream else { return };
+        stream.surplus = 0;
+        if let Some((at, (sequence, ticks, _))) = self.waiting.pop_first() {
+            (stream.next, stream.last) = (at + u64::from(ticks), Some(sequence));
+        }
+    }
+
+    /// The timestamp without its wrap-around; one that fits nowhere begins another stream.
+    fn unrolled(&mut self, now: Timestamp, timestamp: u32) -> u64 {
+        if let Some(stream) = &self.stream {
+            let ahead = i64::from(timestamp.wrapping_sub(stream.newest as u32) as i32);
+            let at = stream.newest.saturating_add_signed(ahead);
+            if ahead.unsigned_abs() <= JUMP_TICKS + ticks(stream.starved) {
+                return at;
+            }
+        }
+        // Room below, for what overtook it.
+        let at = (1 << 32) + u64::from(timestamp);
+        let due = now.max(self.due().unwrap_or(now));
+        self.waiting.clear();
+        self.transits.clear();
+        self.stream = Some(Stream {
+            newest: at,
+            next: at,
+            last: None,
+            due,
+            hold: now + DELAY_MIN,
+            starved: Duration::ZERO,
+            made_up: 0,
+            surplus: 0,
+        });
+        at
+    }
+
+    fn note_transit(&mut self, now: Timestamp, at: u64) {
+        let sent_us = at * 1_000_000 / u64::from(CLOCK_HZ);
+        self.transits.push_back(now.as_micros() as i64 - sent_us as i64);
+        if self.transits.len() > REMEMBERED {
+            self.transits.pop_front();
+        }
+    }
+}
+
+impl Stream {
+    /// Nothing is there: made up for a while, then silence. The place in the stream is kept, for
+    /// what is only late.
+    fn starve(&mut self) -> Play {
+        self.due += FRAME;
+        self.starved += FRAME;
+        self.made_up += 1;
+        if self.made_up > CONCEALED_MAX || self.last.is_none() {
+            Play::Silence
+        } else {
+            Play::Conceal
+        }
+    }
+}
+
+fn span(ticks: u64) -> Duration {
+    Duration::from_micros(ticks * 1_000_000 / u64::from(CLOCK_HZ))
+}
+
+fn ticks(span: Duration) -> u64 {
+    span.as_micros() as u64 * u64::from(CLOCK_HZ) / 1_000_000
+}
+
+#[cfg(test)]
+#[path = "jitter_tests.rs"]
+mod tests;

@@ -1,0 +1,361 @@
+//! A Realtime session over one peer connection, as the call's task polls it.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::Sleep;
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+use super::Clock;
+use super::offer::{BadOffer, Offer};
+use super::peer::{Credentials, MESSAGE_MAX, Peer, Said};
+use super::port::{Port, Seat};
+use super::sound::{SoundIn, SoundOut};
+use crate::leg::{FromCaller, HangUp, ToCaller};
+use crate::time::{Timestamp, ms};
+use crate::transport::realtime::{Audible, Defaults, Medium, Outbox, OutputBuffer, Protocol};
+use crate::transport::{Leg, LegLost};
+
+/// A client that has its answer has to be connected within this time.
+const CONNECT_MAX: Duration = ms(15_000);
+/// Our last words are confirmed within this time, or were not heard.
+const LEAVE_MAX: Duration = ms(1_000);
+/// The caller hears what was sent so much later: the network and the far end's own buffer.
+const FAR_END: Duration = ms(60);
+/// RTP is sent no further ahead than this, so that to stop sending is to be silent.
+const LEAD: Duration = ms(40);
+/// Bytes of events on their way to a peer; what is more waits here and is bounded here.
+const UNCONFIRMED_MAX: usize = 128 * 1024;
+/// Datagrams that are worked on before others have their turn.
+const BURST: usize = 64;
+
+/// A call's connection between its answer and its leg.
+pub struct Seated {
+    seat: Seat,
+    peer: Peer,
+    clock: Arc<dyn Clock>,
+}
+
+impl Seated {
+    /// Answers an offer: a seat at the port, and the SDP to answer with.
+    pub fn answer(
+        port: &Arc<Port>,
+        clock: Arc<dyn Clock>,
+        offer: &Offer,
+    ) -> Result<(Seated, String), BadOffer> {
+        let [name, password]: [[u8; 16]; 2] = rand::random();
+        let credentials = Credentials { name: letters(&name), password: letters(&password) };
+        let seat = port.seat(&credentials.name);
+        let now = clock.instant(clock.now()).into_std();
+        let (peer, answer) = Peer::answer(now, offer, seat.candidates(), &credentials)?;
+        Ok((Seated { seat, peer, clock }, answer))
+    }
+
+    /// Cancelling it hangs up.
+    pub fn hang_up(&self) -> tokio_util::sync::CancellationToken {
+        self.seat.hang_up()
+    }
+}
+
+/// Letters and digits of ICE (RFC 8839, 5.4).
+fn letters(bytes: &[u8]) -> String {
+    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|b| char::from(b'a' + b)).collect()
+}
+
+/// The Realtime events on a data channel, sound as Opus over RTP.
+///
+/// *Heard* is what was sent, by the call's own paced clock, at most 40 ms ahead; on an interruption
+/// we truncate the answer ourselves, as nobody but us knows what was played.
+///
+/// Nothing is kept back here: what the call paces goes out at once, so that a pause of the call is
+/// silence at the far end.
+pub struct PeerLeg {
+    seat: Seat,
+    peer: Peer,
+    clock: Arc<dyn Clock>,
+    protocol: Protocol,
+    outbox: Outbox,
+    buffer: OutputBuffer,
+    ear: SoundIn,
+    mouth: SoundOut,
+    heard: VecDeque<FromCaller>,
+    /// Filled by the protocol and emptied at once: kept for its memory.
+    fresh: Vec<FromCaller>,
+    hung_up: Pin<Box<WaitForCancellationFutureOwned>>,
+    timer: Pin<Box<Sleep>>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The client has its answer; the events' channel is not open yet.
+    Connecting { until: Timestamp },
+    Open,
+    /// Hung up; the last words are on their way.
+    Leaving { from: Timestamp, until: Timestamp },
+    /// The connection is over.
+    Gone(&'static str),
+}
+
+impl PeerLeg {
+    /// A session over a connection that was just answered; its first words wait for the channel.
+    pub fn new(seated: Seated, defaults: Defaults) -> Result<Self, crate::codec::opus::OpusFault> {
+        let Seated { seat, peer, clock } = seated;
+        let mut outbox = Outbox::new(&defaults.id_seed);
+        let mut protocol = Protocol::over(Medium::Peer, defaults);
+        let mut fresh = Vec::new();
+        protocol.begin(&mut fresh, &mut outbox);
+        let (sequence, timestamp) = rand::random();
+        let now = clock.now();
+        Ok(PeerLeg {
+            hung_up: Box::pin(seat.hang_up().cancelled_owned()),
+            timer: Box::pin(tokio::time::sleep_until(clock.instant(now))),
+            state: State::Connecting { until: now + CONNECT_MAX },
+            ear: SoundIn::new()?,
+            mouth: SoundOut::new(sequence, timestamp)?,
+            heard: fresh.drain(..).collect(),
+            buffer: OutputBuffer::default(),
+            seat,
+            peer,
+            clock,
+            protocol,
+            outbox,
+            fresh,
+        })
+    }
+
+    /// The session's protocol, to look at.
+    pub fn protocol(&self) -> &Protocol {
+        &self.protocol
+    }
+
+    /// Does all that can be done now. Ready when the connection is over or somebody was heard.
+    fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let now = self.clock.now();
+            if self.hung_up.as_mut().poll(cx).is_ready() {
+                self.be_gone("closed");
+            }
+            let more = self.receive(cx);
+            self.tick(now);
+            self.listen(now);
+            self.flush(now);
+            if !self.heard.is_empty() || matches!(self.state, State::Gone(_)) {
+                return Poll::Ready(());
+            }
+            if more {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            // A deadline that stays in the past must not spin.
+            let due = self.due().map_or(now + ms(1_000), |due| due.max(now + ms(1)));
+            self.timer.as_mut().reset(self.clock.instant(due));
+            if self.timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Takes what has come; `true`: there may be more.
+    fn receive(&mut self, cx: &mut Context<'_>) -> bool {
+        for _ in 0..BURST {
+            let Poll::Ready(Some(datagram)) = self.seat.datagrams.poll_recv(cx) else {
+                return false;
+            };
+            let is_check = super::demux::check_name(&datagram.bytes).is_some();
+            let (now, from) = (self.clock.now(), datagram.from);
+            self.peer.receive(self.clock.instant(now).into_std(), from, datagram.bytes);
+            // Only who knows our password gets an answer to a check.
+            let answered = self.transmit();
+            if is_check && answered.contains(&from) {
+                self.seat.prove(from);
+            }
+        }
+        true
+    }
+
+    /// Sends what has to be sent and says to whom answers of connectivity checks went.
+    fn transmit(&mut self) -> Vec<SocketAddr> {
+        const BINDING_SUCCESS: [u8; 2] = [1, 1];
+        let mut answered = Vec::new();
+        while let Some((to, datagram)) = self.peer.poll_send() {
+            self.seat.send(to, &datagram);
+            if datagram.starts_with(&BINDING_SUCCESS) {
+                answered.push(to);
+            }
+        }
+        answered
+    }
+
+    fn tick(&mut self, now: Timestamp) {
+        self.peer.tick(self.clock.instant(now).into_std());
+        let heard = self.ear.play(now);
+        if !heard.is_empty() && !matches!(self.state, State::Gone(_)) {
+            self.heard.push_back(FromCaller::Audio(heard));
+        }
+        self.buffer.tick(now, &mut self.outbox);
+        match self.state {
+            State::Connecting { until } if until <= now => self.be_gone("timeout"),
+            State::Leaving { from, until } => {
+                let said = self.outbox.is_empty() && self.peer.unconfirmed() == 0;
+                if until <= now || from <= now && said {
+                    self.be_gone("closed");
+                }
+            }
+            State::Connecting { .. } | State::Open | State::Gone(_) => {}
+        }
+    }
+
+    /// What the peer said goes to the protocol, and from there to the call.
+    fn listen(&mut self, now: Timestamp) {
+        while let Some(said) = self.peer.poll() {
+            let is_open = matches!(self.state, State::Open);
+            match said {
+                Said::Opened => {
+                    if let State::Connecting { .. } = self.state {
+                        self.state = State::Open;
+                    }
+                }
+                Said::Event(event) if is_open => {
+                    self.protocol.hear(&event, &mut self.fresh, &mut self.outbox);
+                    self.heard.extend(self.fresh.drain(..));
+                }
+                Said::Binary if is_open => self.protocol.hear_binary(&mut self.outbox),
+                Said::Event(_) | Said::Binary => {}
+                Said::Sound { sequence, timestamp, payload } => {
+                    self.ear.push(now, sequence, timestamp, payload);
+                }
+                Said::Gone(how) => self.be_gone(how),
+            }
+        }
+    }
+
+    /// Events go out as far as the peer confirms them.
+    fn flush(&mut self, now: Timestamp) {
+        let at = self.clock.instant(now).into_std();
+        if matches!(self.state, State::Open | State::Leaving { .. }) {
+            while self.outbox.peek().is_some() && self.peer.unconfirmed() < UNCONFIRMED_MAX {
+                let Some(event) = self.outbox.pop() else { break };
+                // Every event was written as JSON text; one that the peer cannot take is its loss.
+                let text = std::str::from_utf8(&event).unwrap_or_default();
+                if !self.peer.say_event(at, text) && event.len() < MESSAGE_MAX as usize {
+                    self.be_gone("closed");
+                }
+            }
+        }
+        if self.outbox.is_overfull() {
+            self.be_gone("protocol");
+        }
+        self.transmit();
+    }
+
+    fn due(&mut self) -> Option<Timestamp> {
+        let state = match self.state {
+            State::Connecting { until } => Some(until),
+            State::Leaving { from, until } => {
+                Some(if from > self.clock.now() { from } else { until })
+            }
+            State::Open | State::Gone(_) => None,
+        };
+        let peer = self.peer.due().map(|due| self.clock.at(due));
+        [state, peer, self.ear.due(), self.buffer.due()].into_iter().flatten().min()
+    }
+
+    /// The connection is over; the peer is told where it still listens.
+    fn be_gone(&mut self, how: &'static str) {
+        if !matches!(self.state, State::Gone(_)) {
+            let (lost, late) = self.ear.losses();
+            tracing::debug!(how, lost, late, "a peer connection is over");
+            self.state = State::Gone(how);
+            self.outbox.discard();
+            self.peer.close();
+            self.transmit();
+        }
+    }
+
+    /// Sound that the protocol let through goes out at once.
+    fn sound(&mut self, now: Timestamp) {
+        let mut packets = Vec::new();
+        while let Some(audible) = self.outbox.pop_audible() {
+            match &audible {
+                Audible::Over { .. } => self.mouth.finish(now, &mut packets),
+                Audible::Clear { .. } => self.mouth.clear(),
+                Audible::Sound { .. } => {}
+            }
+            if let Some(pcm) = self.buffer.take(now, audible, &mut self.outbox) {
+                self.mouth.say(now, &pcm, &mut packets);
+            }
+        }
+        let at = self.clock.instant(now).into_std();
+        for packet in packets {
+            self.peer.say_sound(at, packet);
+        }
+    }
+
+    fn hang_up(&mut self, now: Timestamp, why: HangUp) {
+        let plays_until = self.buffer.plays_until().unwrap_or(now);
+        self.state = match (self.state, why) {
+            (State::Gone(how), _) => State::Gone(how),
+            (_, HangUp::CallerGone | HangUp::Misbehaved | HangUp::Broken) => {
+                State::Leaving { from: now, until: now + LEAVE_MAX }
+            }
+            _ => {
+                let from = plays_until + FAR_END;
+                State::Leaving { from, until: from + LEAVE_MAX }
+            }
+        };
+    }
+}
+
+impl Leg for PeerLeg {
+    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<FromCaller> {
+        loop {
+            if let Some(what) = self.heard.pop_front() {
+                return Poll::Ready(what);
+            }
+            if let State::Gone(how) = self.state {
+                return Poll::Ready(FromCaller::Gone { how });
+            }
+            std::task::ready!(self.poll_work(cx));
+        }
+    }
+
+    fn send(&mut self, what: ToCaller) -> Result<(), LegLost> {
+        match self.state {
+            State::Connecting { .. } | State::Open => {}
+            // Behind the hang-up nobody is told any more; what was said before still goes out.
+            State::Leaving { .. } => return Ok(()),
+            State::Gone(_) => return Err(LegLost),
+        }
+        let now = self.clock.now();
+        let goodbye = if let ToCaller::HangUp { why } = &what { Some(*why) } else { None };
+        self.protocol.say(what, &mut self.outbox);
+        self.sound(now);
+        if let Some(why) = goodbye {
+            self.hang_up(now, why);
+        }
+        self.flush(now);
+        if matches!(self.state, State::Gone(_)) { Err(LegLost) } else { Ok(()) }
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LegLost>> {
+        // What waits for a peer to confirm goes out as it does, in poll_recv.
+        while matches!(self.state, State::Leaving { .. }) {
+            std::task::ready!(self.poll_work(cx));
+            self.heard.clear();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn lead_max(&self) -> Option<Duration> {
+        Some(LEAD)
+    }
+
+    fn name(&self) -> &'static str {
+        "webrtc"
+    }
+}

@@ -1,0 +1,161 @@
+//! The one UDP port of all calls: reads datagrams and hands each to the call it is for.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket as StdSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::BytesMut;
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio_util::sync::CancellationToken;
+
+use super::demux::{Demux, SeatId};
+
+/// Datagrams that may wait for a call's task: five seconds of sound.
+const WAITING_MAX: usize = 256;
+/// Largest datagram that means anything; Ethernet's is 1,500.
+const DATAGRAM_MAX: usize = 2_048;
+
+/// What came, and from where.
+#[derive(Debug)]
+pub(super) struct Datagram {
+    pub from: SocketAddr,
+    pub bytes: BytesMut,
+}
+
+/// The port.
+#[derive(Debug)]
+pub struct Port {
+    socket: UdpSocket,
+    /// Where clients are told to send to.
+    candidates: Vec<SocketAddr>,
+    demux: Mutex<Demux<mpsc::Sender<Datagram>>>,
+    nobodys: AtomicU64,
+    overrun: AtomicU64,
+}
+
+/// What a port has counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortStats {
+    /// Calls that have a seat now.
+    pub seats: usize,
+    /// Datagrams that were for no call.
+    pub nobodys: u64,
+    /// Datagrams whose call did not keep up.
+    pub overrun: u64,
+}
+
+impl Port {
+    /// Binds; must be called within the runtime. Clients are told `public` addresses, or the bound
+    /// one when there are none; a public address with port 0 has the bound port.
+    pub fn bind(listen: SocketAddr, public: &[SocketAddr]) -> io::Result<Port> {
+        let socket = StdSocket::bind(listen)?;
+        socket.set_nonblocking(true)?;
+        let socket = UdpSocket::from_std(socket)?;
+        let bound = socket.local_addr()?;
+        let port_of = |address: SocketAddr| match address.port() {
+            0 => SocketAddr::new(address.ip(), bound.port()),
+            _ => address,
+        };
+        let candidates = match public {
+            [] => vec![bound],
+            public => public.iter().copied().map(port_of).collect(),
+        };
+        Ok(Port {
+            socket,
+            candidates,
+            demux: Mutex::default(),
+            nobodys: AtomicU64::new(0),
+            overrun: AtomicU64::new(0),
+        })
+    }
+
+    /// Where clients are told to send to.
+    pub fn candidates(&self) -> &[SocketAddr] {
+        &self.candidates
+    }
+
+    /// What was counted so far.
+    pub fn stats(&self) -> PortStats {
+        PortStats {
+            seats: self.demux().len(),
+            nobodys: self.nobodys.load(Ordering::Relaxed),
+            overrun: self.overrun.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Reads for as long as the process lives.
+    pub async fn run(self: Arc<Self>) {
+        let mut buffer = vec![0; DATAGRAM_MAX];
+        loop {
+            // An error is one peer's (its port is closed) and passes.
+            let Ok((length, from)) = self.socket.recv_from(&mut buffer).await else {
+                tokio::task::yield_now().await;
+                continue;
+            };
+            self.pass_on(from, &buffer[..length]);
+        }
+    }
+
+    fn pass_on(&self, from: SocketAddr, datagram: &[u8]) {
+        let demux = self.demux();
+        let Some(route) = demux.route(from, datagram) else {
+            self.nobodys.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let bytes = BytesMut::from(datagram);
+        if let Err(TrySendError::Full(_)) = route.try_send(Datagram { from, bytes }) {
+            self.overrun.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A call's place, which goes with it. `name` is its ICE name.
+    pub fn seat(self: &Arc<Self>, name: &str) -> Seat {
+        let (route, datagrams) = mpsc::channel(WAITING_MAX);
+        let id = self.demux().join(name, route);
+        Seat { id, port: self.clone(), datagrams, hang_up: CancellationToken::new() }
+    }
+
+    fn demux(&self) -> MutexGuard<'_, Demux<mpsc::Sender<Datagram>>> {
+        self.demux.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One call's place at the port.
+#[derive(Debug)]
+pub struct Seat {
+    id: SeatId,
+    port: Arc<Port>,
+    pub(super) datagrams: mpsc::Receiver<Datagram>,
+    hang_up: CancellationToken,
+}
+
+impl Seat {
+    /// Cancelling it hangs up.
+    pub fn hang_up(&self) -> CancellationToken {
+        self.hang_up.clone()
+    }
+
+    /// Where clients are told to send to.
+    pub fn candidates(&self) -> &[SocketAddr] {
+        self.port.candidates()
+    }
+
+    /// This address has proven to be the call's.
+    pub(super) fn prove(&self, address: SocketAddr) {
+        self.port.demux().prove(self.id, address);
+    }
+
+    /// Sends now or never: what does not fit into the socket's buffer is lost, as on any network.
+    pub(super) fn send(&self, to: SocketAddr, datagram: &[u8]) {
+        let _ = self.port.socket.try_send_to(datagram, to);
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.port.demux().leave(self.id);
+    }
+}
