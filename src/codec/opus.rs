@@ -41,16 +41,15 @@ pub struct Encoder {
 impl Encoder {
     /// An encoder for mono speech.
     pub fn new() -> Result<Encoder, OpusFault> {
-        let inner =
-            ropus::Encoder::builder(ENCODED_RATE_HZ, Channels::Mono, Application::Voip)
-                .bitrate(Bitrate::Bits(BITRATE))
-                .complexity(COMPLEXITY)
-                .signal(Signal::Voice)
-                .inband_fec(InbandFec::Enabled)
-                .packet_loss_perc(EXPECTED_LOSS_PERCENT)
-                .dtx(true)
-                .build()
-                .map_err(|_| OpusFault)?;
+        let inner = ropus::Encoder::builder(ENCODED_RATE_HZ, Channels::Mono, Application::Voip)
+            .bitrate(Bitrate::Bits(BITRATE))
+            .complexity(COMPLEXITY)
+            .signal(Signal::Voice)
+            .inband_fec(InbandFec::Enabled)
+            .packet_loss_perc(EXPECTED_LOSS_PERCENT)
+            .dtx(true)
+            .build()
+            .map_err(|_| OpusFault)?;
         Ok(Encoder { inner, packet: vec![0; PACKET_MAX] })
     }
 

@@ -19,7 +19,7 @@ use crate::admission::Closed;
 use crate::admission::limits::CloseMode;
 use crate::config::{Config, Fallback, WebRtc};
 use crate::id::Stage;
-use crate::transport::webrtc::Port;
+use crate::transport::webrtc::{Port, PortStats};
 
 /// How long connections may take to end once the server is told to stop.
 const STOP_MAX: Duration = Duration::from_secs(2);
@@ -35,6 +35,7 @@ pub struct Serving {
     stop: watch::Sender<bool>,
     server: JoinHandle<()>,
     timer: JoinHandle<()>,
+    port: Option<Arc<Port>>,
     media: Option<JoinHandle<()>>,
     decisions: Option<JoinHandle<()>>,
 }
@@ -63,9 +64,14 @@ impl Serving {
         let address = listening.address;
         let port = open_port(&service.config.webrtc);
         let media = port.clone().map(|port| tokio::spawn(port.run()));
-        let site = Site::new(service.clone(), port);
+        let site = Site::new(service.clone(), port.clone());
         let server = tokio::spawn(http::serve(listening, site, stopping));
-        Serving { address, service, stop, server, timer, media, decisions }
+        Serving { address, service, stop, server, timer, port, media, decisions }
+    }
+
+    /// What the UDP port of WebRTC calls has counted; `None` without one.
+    pub fn port_stats(&self) -> Option<PortStats> {
+        self.port.as_ref().map(|port| port.stats())
     }
 
     /// Refuses new calls and lets the accepted ones end by themselves, until the window closes or

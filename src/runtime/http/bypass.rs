@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 
-use super::{Site, twilio};
+use super::{Site, peers, twilio};
 use crate::runtime::metrics::Bypass;
 
 /// Counts a request that no gate decides about.

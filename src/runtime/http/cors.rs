@@ -12,6 +12,7 @@ use super::{Site, auth};
 const EXPOSED: &str = "Location, Retry-After, X-Floorkeeper-Admission-Reason";
 /// How long a browser may remember what we allow, in seconds.
 const REMEMBERED_S: &str = "600";
+const METHODS: &str = "POST, OPTIONS";
 
 /// Answers what a browser asks first, and tells it that an allowed page may read the rest.
 pub async fn allow(State(site): State<Site>, request: Request, next: Next) -> Response {
@@ -20,29 +21,29 @@ pub async fn allow(State(site): State<Site>, request: Request, next: Next) -> Re
     if let Err(refused) = auth::check_origin(&site, headers) {
         return *refused;
     }
-    let asks = headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    let mut response = if request.method() == Method::OPTIONS && asks {
-        preflight(headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned())
-    } else {
-        next.run(request).await
-    };
+    let is_preflight = request.method() == Method::OPTIONS;
+    let wanted = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    let mut response = next.run(request).await;
     let headers = response.headers_mut();
+    if is_preflight {
+        let methods = HeaderValue::from_static(METHODS);
+        headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
+        headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(REMEMBERED_S));
+    }
+    // Whatever the page wants to send: no header has a meaning here that it could abuse.
+    if let Some(wanted) = wanted.filter(|_| is_preflight) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted);
+    }
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
     headers.append(header::VARY, HeaderValue::from_static("Origin"));
     response
 }
 
-/// Whatever header the page wants to send: none has a meaning that a page could abuse.
-fn preflight(wanted: Option<HeaderValue>) -> Response {
+/// Which methods there are: the answer to a preflight, which [`allow`] completes.
+pub async fn methods() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    let headers = response.headers_mut();
-    let methods = HeaderValue::from_static("POST, OPTIONS");
-    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
-    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(REMEMBERED_S));
-    if let Some(wanted) = wanted {
-        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted);
-    }
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(METHODS));
     response
 }

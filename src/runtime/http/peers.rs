@@ -31,9 +31,9 @@ type Fields = HashMap<String, String>;
 /// What pages ask for: calls, and keys for them.
 pub(super) fn routes(site: &Site) -> Router<Site> {
     Router::new()
-        .route("/v1/realtime/calls", post(create))
-        .route("/v1/realtime/calls/{id}/hangup", post(hang_up))
-        .route("/v1/realtime/client_secrets", post(secrets::mint))
+        .route("/v1/realtime/calls", post(create).options(cors::methods))
+        .route("/v1/realtime/calls/{id}/hangup", post(hang_up).options(cors::methods))
+        .route("/v1/realtime/client_secrets", post(secrets::mint).options(cors::methods))
         .layer(from_fn_with_state(site.clone(), cors::allow))
 }
 
@@ -80,7 +80,8 @@ async fn create(
         Err(refused) => return *refused,
     };
     let caller = Caller { session, ..caller };
-    let begun = catch_unwind(AssertUnwindSafe(|| begin(&site, call, &caller, query, &wanted.offer)));
+    let begun =
+        catch_unwind(AssertUnwindSafe(|| begin(&site, call, &caller, query, &wanted.offer)));
     match begun {
         Ok(Ok(begun)) => accept(site, call, caller.tenant, slot, begun),
         Ok(Err(refused)) => *refused,
@@ -125,8 +126,8 @@ fn wanted(headers: &HeaderMap, body: &[u8]) -> Result<Wanted, Box<Response>> {
     let session = session.map(serde_json::from_str::<Value>).transpose().map_err(|fault| {
         refused("invalid_json", &format!("'session' is not valid JSON: {fault}."), Some("session"))
     })?;
-    let offer = Offer::parse(sdp)
-        .map_err(|bad| refused(bad.code(), &bad.to_string(), Some("sdp")))?;
+    let offer =
+        Offer::parse(sdp).map_err(|bad| refused(bad.code(), &bad.to_string(), Some("sdp")))?;
     Ok(Wanted { offer, session })
 }
 
@@ -178,11 +179,10 @@ fn begin(
         Box::new(answer::error(status, "webrtc_unavailable", "There is no codec.", None))
     };
     let port = site.port.as_ref().ok_or(()).map_err(unavailable)?;
-    let (seated, answer) =
-        Seated::answer(port, Arc::new(service.clock), offer).map_err(|bad| {
-            let (code, message) = (bad.code(), bad.to_string());
-            Box::new(answer::error(StatusCode::BAD_REQUEST, code, &message, Some("sdp")))
-        })?;
+    let (seated, answer) = Seated::answer(port, Arc::new(service.clock), offer).map_err(|bad| {
+        let (code, message) = (bad.code(), bad.to_string());
+        Box::new(answer::error(StatusCode::BAD_REQUEST, code, &message, Some("sdp")))
+    })?;
     let hang_up = seated.hang_up();
     let leg = PeerLeg::new(seated, known).map_err(|_| unavailable(()))?;
     let settings = leg.protocol().settings();

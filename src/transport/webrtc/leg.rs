@@ -93,10 +93,15 @@ pub struct PeerLeg {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// The client has its answer; the events' channel is not open yet.
-    Connecting { until: Timestamp },
+    Connecting {
+        until: Timestamp,
+    },
     Open,
     /// Hung up; the last words are on their way.
-    Leaving { from: Timestamp, until: Timestamp },
+    Leaving {
+        from: Timestamp,
+        until: Timestamp,
+    },
     /// The connection is over.
     Gone(&'static str),
 }

@@ -96,15 +96,18 @@ fn fields<'a>(section: &[&'a str]) -> Vec<&'a str> {
 fn check_payload_types(section: &[&str]) -> Result<(), BadOffer> {
     let fields = fields(section);
     let is_rtp = fields.get(2).is_some_and(|protocol| protocol.contains("RTP/"));
-    let wrong = fields.iter().skip(3).filter(|_| is_rtp).find(|format| {
-        !format.parse::<u32>().is_ok_and(|number| number <= PAYLOAD_TYPE_MAX)
-    });
+    let wrong = fields
+        .iter()
+        .skip(3)
+        .filter(|_| is_rtp)
+        .find(|format| !format.parse::<u32>().is_ok_and(|number| number <= PAYLOAD_TYPE_MAX));
     wrong.map_or(Ok(()), |format| Err(BadOffer::PayloadType(format.chars().take(16).collect())))
 }
 
 fn is_audio(section: &[&str]) -> bool {
     let fields = fields(section);
-    let is_on = fields.get(1).is_some_and(|port| *port != "0") || section.contains(&"a=bundle-only");
+    let is_on =
+        fields.get(1).is_some_and(|port| *port != "0") || section.contains(&"a=bundle-only");
     fields.first() == Some(&"audio") && is_on
 }
 
@@ -140,7 +143,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_answered_says_why() {
-        let many = AUDIO.to_owned() + &"a=candidate:1 1 udp 1 10.0.0.1 9 typ host\r\n".repeat(1_000);
+        let many =
+            AUDIO.to_owned() + &"a=candidate:1 1 udp 1 10.0.0.1 9 typ host\r\n".repeat(1_000);
         let video = "m=video 9 UDP/TLS/RTP/SAVPF 96\r\na=mid:0\r\n";
         let cases = [
             ("hello".to_owned(), "invalid_offer"),

@@ -108,9 +108,9 @@ impl Peer {
         }
         let answer = pc.create_answer(None).map_err(refused)?;
         pc.set_local_description(now, answer).map_err(refused)?;
-        let answer = pc.local_description().ok_or_else(|| {
-            BadOffer::NotSdp("there is nothing in it to answer".to_owned())
-        })?;
+        let answer = pc
+            .local_description()
+            .ok_or_else(|| BadOffer::NotSdp("there is nothing in it to answer".to_owned()))?;
         let peer = Peer {
             pc,
             candidates: candidates.to_vec(),

@@ -102,9 +102,8 @@ impl SoundOut {
             self.rest.extend_from_slice(&pcm.samples);
         } else {
             let same = self.bridge.take().filter(|(from, _)| *from == pcm.rate_hz);
-            let (from, mut resampler) = same.unwrap_or_else(|| {
-                (pcm.rate_hz, Resampler::new(pcm.rate_hz, ENCODED_RATE_HZ))
-            });
+            let (from, mut resampler) =
+                same.unwrap_or_else(|| (pcm.rate_hz, Resampler::new(pcm.rate_hz, ENCODED_RATE_HZ)));
             resampler.push(&pcm.samples, &mut self.rest);
             self.bridge = Some((from, resampler));
         }

@@ -1,0 +1,67 @@
+//! How calls end, and that nothing of them is left.
+
+use std::time::Duration;
+
+use floorkeeper::id::Stage;
+
+use crate::http;
+use crate::peer::{Peer, now};
+use crate::rig::{Rig, eventually};
+
+async fn until_over(rig: &Rig) {
+    let live = || rig.service().registry.live_count();
+    eventually("the call is over", || match live() {
+        0 => Ok(()),
+        live => Err(format!("{live} calls")),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_peer_that_closes_is_noticed_within_a_second() {
+    let rig = Rig::start(&[]).await;
+    let mut peer = Peer::call(&rig).await;
+    assert_eq!(rig.counts(Stage::Call).active, 1);
+    let closed = now();
+    peer.close().await;
+    until_over(&rig).await;
+    assert!(closed.elapsed() < Duration::from_secs(1), "{:?}", closed.elapsed());
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn a_peer_that_vanishes_is_noticed_within_ten_seconds() {
+    let rig = Rig::start(&[]).await;
+    let peer = Peer::call(&rig).await;
+    let gone = now();
+    drop(peer);
+    until_over(&rig).await;
+    let noticed = gone.elapsed();
+    assert!(noticed < Duration::from_secs(10), "{noticed:?}");
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn a_call_is_hung_up_over_http() {
+    let rig = Rig::start(&[]).await;
+    let mut peer = Peer::call(&rig).await;
+    let path = format!("{}/hangup", peer.location);
+    let answer = http::ask(rig.serving.address, "POST", &path, &[], "").await;
+    assert_eq!((answer.status, answer.body.len()), (200, 0));
+    peer.until_closed().await;
+    until_over(&rig).await;
+    let again = http::ask(rig.serving.address, "POST", &path, &[], "").await;
+    assert_eq!((again.status, again.code().as_str()), (404, "unknown_call"));
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn a_server_that_ends_its_calls_says_so_first() {
+    let rig = Rig::start(&[]).await;
+    let mut peer = Peer::call(&rig).await;
+    rig.service().end_calls();
+    peer.until_closed().await;
+    let last = peer.events.last().unwrap();
+    assert_eq!((&last["type"], &last["error"]["code"]), (&"error".into(), &"draining".into()));
+    rig.quiet().await;
+}

@@ -1,0 +1,16 @@
+//! Calls from browsers: a server in this process, and a peer over loopback.
+
+mod conversation;
+mod ends;
+mod offers;
+mod peer;
+
+#[allow(dead_code, reason = "every test binary uses its own part of this")]
+#[path = "../server/http.rs"]
+mod http;
+#[allow(dead_code, reason = "every test binary uses its own part of this")]
+#[path = "../server/providers.rs"]
+mod providers;
+#[allow(dead_code, reason = "every test binary uses its own part of this")]
+#[path = "../server/rig.rs"]
+mod rig;

@@ -1,0 +1,374 @@
+//! A browser's half of a call: an offer, a microphone, a loudspeaker, and every event.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use floorkeeper::codec::opus::{Decoder, ENCODED_FRAME_SAMPLES, Encoder};
+use rtc::data_channel::RTCDataChannelId;
+use rtc::interceptor::Registry;
+use rtc::media_stream::MediaStreamTrack;
+use rtc::peer_connection::configuration::RTCConfigurationBuilder;
+use rtc::peer_connection::configuration::media_engine::{MIME_TYPE_OPUS, MediaEngine};
+use rtc::peer_connection::configuration::setting_engine::SettingEngineBuilder;
+use rtc::peer_connection::event::{RTCDataChannelEvent, RTCPeerConnectionEvent};
+use rtc::peer_connection::message::{RTCMessage, TaggedRTCMessage};
+use rtc::peer_connection::sdp::RTCSessionDescription;
+use rtc::peer_connection::transport::{CandidateConfig, CandidateHostConfig, RTCIceCandidate};
+use rtc::peer_connection::{RTCPeerConnection, RTCPeerConnectionBuilder};
+use rtc::rtp::{Header, Packet};
+use rtc::rtp_transceiver::RTCRtpSenderId;
+use rtc::rtp_transceiver::rtp_sender::{
+    RTCRtpCodec, RTCRtpCodecParameters, RTCRtpCodingParameters, RTCRtpEncodingParameters,
+    RtpCodecKind,
+};
+use rtc::sansio::Protocol;
+use rtc::shared::{TaggedBytesMut, TransportContext, TransportProtocol};
+use serde_json::{Value, json};
+use tokio::net::UdpSocket;
+
+use crate::http::{self, Answer};
+use crate::rig::{LIMIT, Rig};
+
+/// What this peer calls Opus.
+const PAYLOAD_TYPE: u8 = 111;
+const SSRC: u32 = 7;
+const FRAME: Duration = Duration::from_millis(20);
+
+pub struct Peer {
+    pc: RTCPeerConnection,
+    pub socket: UdpSocket,
+    local: SocketAddr,
+    events_channel: RTCDataChannelId,
+    sender: RTCRtpSenderId,
+    encoder: Encoder,
+    decoder: Decoder,
+    /// Frames that the microphone will hear; behind them it hears silence.
+    mic: VecDeque<i16>,
+    mic_due: Instant,
+    sequence: u16,
+    timestamp: u32,
+    pub is_open: bool,
+    pub is_closed: bool,
+    unread: VecDeque<Value>,
+    /// Every event so far.
+    pub events: Vec<Value>,
+    /// When each packet came, and how loud it was.
+    pub heard: Vec<(Instant, f32)>,
+    /// Where the call lives.
+    pub location: String,
+    /// Where the server takes packets.
+    pub server: SocketAddr,
+}
+
+pub fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+impl Peer {
+    /// Calls, and waits for the first event.
+    pub async fn call(rig: &Rig) -> Peer {
+        let mut peer = Peer::answered(rig, "application/sdp", |offer| offer.to_owned()).await;
+        peer.until("session.created").await;
+        peer
+    }
+
+    /// Calls with a session.
+    pub async fn with_session(rig: &Rig, session: &Value) -> Peer {
+        let form = |offer: &str| {
+            format!(
+                "--x\r\nContent-Disposition: form-data; name=\"sdp\"\r\n\
+                 Content-Type: application/sdp\r\n\r\n{offer}\r\n--x\r\n\
+                 Content-Disposition: form-data; name=\"session\"\r\n\r\n{session}\r\n--x--\r\n"
+            )
+        };
+        let mut peer = Peer::answered(rig, "multipart/form-data; boundary=x", form).await;
+        peer.until("session.created").await;
+        peer
+    }
+
+    /// Offers, and takes the answer.
+    pub async fn answered(rig: &Rig, kind: &str, body: impl Fn(&str) -> String) -> Peer {
+        let (mut peer, offer) = Peer::offering().await;
+        let answer = post(rig, kind, &body(&offer)).await;
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        assert_eq!(answer.header("content-type"), Some("application/sdp"));
+        peer.location = answer.header("location").unwrap().to_owned();
+        peer.server = candidate_of(&answer.text());
+        let described = RTCSessionDescription::answer(answer.text()).unwrap();
+        peer.pc.set_remote_description(now(), described).unwrap();
+        peer
+    }
+
+    /// A peer and its offer, which has no candidates, as browsers send it.
+    pub async fn offering() -> (Peer, String) {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let local = socket.local_addr().unwrap();
+        let mut media = MediaEngine::default();
+        let codec = RTCRtpCodec {
+            mime_type: MIME_TYPE_OPUS.to_owned(),
+            clock_rate: 48_000,
+            channels: 2,
+            sdp_fmtp_line: "minptime=10;useinbandfec=1".to_owned(),
+            rtcp_feedback: Vec::new(),
+        };
+        let parameters = RTCRtpCodecParameters {
+            rtp_codec: codec.clone(),
+            payload_type: PAYLOAD_TYPE,
+            ..Default::default()
+        };
+        media.register_codec(parameters, RtpCodecKind::Audio).unwrap();
+        let settings = SettingEngineBuilder::new()
+            .with_include_loopback_candidate(true)
+            .with_ice_connection_attempts(Some(FRAME), Some(100))
+            .build();
+        let mut pc = RTCPeerConnectionBuilder::new()
+            .with_configuration(RTCConfigurationBuilder::new().build())
+            .with_setting_engine(settings)
+            .with_media_engine(media)
+            .with_interceptor_registry(Registry::new())
+            .build(now())
+            .unwrap();
+        let coding = RTCRtpCodingParameters { ssrc: Some(SSRC), ..Default::default() };
+        let encoding =
+            RTCRtpEncodingParameters { rtp_coding_parameters: coding, codec, ..Default::default() };
+        let name = || "microphone".to_owned();
+        let track =
+            MediaStreamTrack::new(name(), name(), name(), RtpCodecKind::Audio, vec![encoding]);
+        let sender = pc.add_track(track).unwrap();
+        let events_channel = pc.create_data_channel("oai-events", None).unwrap().id();
+        let offer = pc.create_offer(None).unwrap();
+        let sdp = offer.sdp.clone();
+        pc.set_local_description(now(), offer).unwrap();
+        let base_config = CandidateConfig {
+            network: "udp".to_owned(),
+            address: local.ip().to_string(),
+            port: local.port(),
+            component: 1,
+            ..Default::default()
+        };
+        let host = CandidateHostConfig { base_config, ..Default::default() };
+        let candidate = RTCIceCandidate::from(&host.new_candidate_host().unwrap());
+        pc.add_local_candidate(candidate.to_json().unwrap()).unwrap();
+        let peer = Peer {
+            pc,
+            socket,
+            local,
+            events_channel,
+            sender,
+            encoder: Encoder::new().unwrap(),
+            decoder: Decoder::new().unwrap(),
+            mic: VecDeque::new(),
+            mic_due: now(),
+            sequence: 0,
+            timestamp: 0,
+            is_open: false,
+            is_closed: false,
+            unread: VecDeque::new(),
+            events: Vec::new(),
+            heard: Vec::new(),
+            location: String::new(),
+            server: local,
+        };
+        (peer, sdp)
+    }
+
+    pub fn send(&mut self, event: Value) {
+        let mut channel = self.pc.data_channel(self.events_channel).unwrap();
+        channel.send_text(now(), event.to_string()).unwrap();
+    }
+
+    /// Something that is no event.
+    pub fn send_binary(&mut self, bytes: &[u8]) {
+        let mut channel = self.pc.data_channel(self.events_channel).unwrap();
+        channel.send(now(), BytesMut::from(bytes)).unwrap();
+    }
+
+    /// A written question that is to be answered aloud.
+    pub fn ask(&mut self, text: &str) {
+        let content = json!([{"type": "input_text", "text": text}]);
+        let item = json!({"type": "message", "role": "user", "content": content});
+        self.send(json!({"type": "conversation.item.create", "item": item}));
+        self.send(json!({"type": "response.create"}));
+    }
+
+    /// Will speak for so long.
+    pub fn speak(&mut self, speech_ms: usize) {
+        let buzz = |at: usize| if at % 100 < 50 { 9_000 } else { -9_000 };
+        self.mic.extend((0..speech_ms * 24).map(buzz));
+    }
+
+    /// The next event of this type; all in between are remembered.
+    pub async fn until(&mut self, kind: &str) -> Value {
+        let limit = now() + LIMIT;
+        loop {
+            while let Some(event) = self.unread.pop_front() {
+                self.events.push(event.clone());
+                assert!(event["type"] != "error" || kind == "error", "{event:#}");
+                if event["type"] == kind {
+                    return event;
+                }
+            }
+            let seen: Vec<&str> = self.events.iter().filter_map(|e| e["type"].as_str()).collect();
+            assert!(!self.is_closed, "closed before {kind}, behind {seen:?}");
+            assert!(now() < limit, "no {kind} behind {seen:?}");
+            self.step(FRAME).await;
+        }
+    }
+
+    /// Goes on for so long.
+    pub async fn listen(&mut self, span: Duration) {
+        let until = now() + span;
+        while now() < until && !self.is_closed {
+            self.step(FRAME.min(until.saturating_duration_since(now()))).await;
+        }
+    }
+
+    /// Waits until the server has closed.
+    pub async fn until_closed(&mut self) {
+        let limit = now() + LIMIT;
+        while !self.is_closed {
+            assert!(now() < limit, "the server did not close");
+            self.step(FRAME).await;
+        }
+        self.events.extend(self.unread.drain(..));
+    }
+
+    /// Closes, as a page that is left.
+    pub async fn close(&mut self) {
+        self.pc.close().unwrap();
+        self.write().await;
+    }
+
+    pub fn of<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+        self.events.iter().filter(move |event| event["type"] == kind)
+    }
+
+    /// The types of all events so far, in order.
+    pub fn kinds(&self) -> Vec<&str> {
+        self.events.iter().filter_map(|event| event["type"].as_str()).collect()
+    }
+
+    /// Frames in which there was something to hear, since then.
+    pub fn loud_since(&self, since: Instant) -> usize {
+        self.heard.iter().filter(|(at, level)| *at >= since && *level > -45.0).count()
+    }
+
+    /// Everything that is due, and what comes within this time.
+    async fn step(&mut self, most: Duration) {
+        self.write().await;
+        self.read();
+        let due = self.pc.poll_timeout().unwrap_or(now() + most);
+        let due = if self.is_open { due.min(self.mic_due) } else { due };
+        let wait = due.saturating_duration_since(now()).min(most);
+        let mut buffer = [0; 2_048];
+        if let Ok(Ok((length, from))) =
+            tokio::time::timeout(wait, self.socket.recv_from(&mut buffer)).await
+        {
+            self.take(from, &buffer[..length]);
+            while let Ok((length, from)) = self.socket.try_recv_from(&mut buffer) {
+                self.take(from, &buffer[..length]);
+            }
+        }
+        if self.pc.poll_timeout().is_some_and(|due| due <= now()) {
+            self.pc.handle_timeout(now()).unwrap();
+        }
+        self.read();
+        while self.is_open && self.mic_due <= now() {
+            self.mic_due += FRAME;
+            self.send_frame();
+        }
+        self.write().await;
+    }
+
+    fn take(&mut self, from: SocketAddr, datagram: &[u8]) {
+        let transport = TransportContext {
+            local_addr: self.local,
+            peer_addr: from,
+            ecn: None,
+            transport_protocol: TransportProtocol::UDP,
+        };
+        let message = BytesMut::from(datagram);
+        self.pc.handle_read(TaggedBytesMut { now: now(), transport, message }).unwrap();
+    }
+
+    async fn write(&mut self) {
+        while let Some(sent) = self.pc.poll_write() {
+            self.socket.send_to(&sent.message, sent.transport.peer_addr).await.unwrap();
+        }
+    }
+
+    fn read(&mut self) {
+        loop {
+            let mut quiet = true;
+            while let Some(event) = self.pc.poll_event() {
+                quiet = false;
+                match event {
+                    RTCPeerConnectionEvent::OnDataChannel(RTCDataChannelEvent::OnOpen(_)) => {
+                        (self.is_open, self.mic_due) = (true, now());
+                    }
+                    RTCPeerConnectionEvent::OnDataChannel(RTCDataChannelEvent::OnClose(_)) => {
+                        self.is_closed = true;
+                    }
+                    _ => {}
+                }
+            }
+            while let Some(TaggedRTCMessage { message, .. }) = self.pc.poll_read() {
+                quiet = false;
+                match message {
+                    RTCMessage::DataChannelMessage(_, message) => {
+                        assert!(message.is_string);
+                        self.unread.push_back(serde_json::from_slice(&message.data).unwrap());
+                    }
+                    RTCMessage::RtpPacket(_, packet) => self.hear(&packet.payload),
+                    _ => {}
+                }
+            }
+            if quiet {
+                return;
+            }
+        }
+    }
+
+    fn hear(&mut self, payload: &[u8]) {
+        let level = self.decoder.decode(payload).map(floorkeeper::audio::level_dbfs);
+        self.heard.push((now(), level.unwrap_or(f32::NEG_INFINITY)));
+    }
+
+    fn send_frame(&mut self) {
+        let mut frame = [0; ENCODED_FRAME_SAMPLES];
+        for sample in &mut frame {
+            *sample = self.mic.pop_front().unwrap_or(0);
+        }
+        let timestamp = self.timestamp;
+        self.timestamp = timestamp.wrapping_add(960);
+        let Some(packet) = self.encoder.encode(&frame).unwrap() else { return };
+        let header = Header {
+            version: 2,
+            payload_type: PAYLOAD_TYPE,
+            sequence_number: self.sequence,
+            timestamp,
+            ssrc: SSRC,
+            ..Header::default()
+        };
+        let payload = Bytes::copy_from_slice(packet);
+        self.sequence = self.sequence.wrapping_add(1);
+        if let Some(mut sender) = self.pc.rtp_sender(self.sender) {
+            let _ = sender.write_rtp(now(), Packet { header, payload });
+        }
+    }
+}
+
+/// The address in an answer's first candidate.
+fn candidate_of(sdp: &str) -> SocketAddr {
+    let line = sdp.lines().find(|line| line.starts_with("a=candidate:")).expect("a candidate");
+    let fields: Vec<&str> = line.split(' ').collect();
+    format!("{}:{}", fields[4], fields[5]).parse().unwrap()
+}
+
+/// Posts an offer, of whatever kind.
+pub async fn post(rig: &Rig, kind: &str, body: &str) -> Answer {
+    let headers = [("Content-Type", kind)];
+    http::ask(rig.serving.address, "POST", "/v1/realtime/calls", &headers, body).await
+}
