@@ -1,8 +1,8 @@
 //! The jitter buffer: packets come late, twice, in disorder or never; sound goes on every 20 ms.
 //!
-//! It holds back what comes by as much as packets have lately been late, no more. A stretch in
-//! which nothing comes makes the delay longer by itself, since what was late is played late; when
-//! more waits than is needed, a frame is left out. A pause of the sender (its numbers go on, its
+//! It holds back what comes by as much as packets have lately been late, no more. What is missing
+//! is waited for that long, and then everything behind it is played later; when for a while more
+//! is held back than is needed, a frame is left out. A pause of the sender (its numbers go on, its
 //! timestamps jump) is silence, not loss.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -110,11 +110,12 @@ impl JitterBuffer {
 
     /// What is due by now; asked again until there is nothing more.
     pub fn poll(&mut self, now: Timestamp) -> Option<Play> {
-        let delay = self.delay();
+        let (delay, least_us) = (self.delay(), self.transits.iter().min().copied());
         let stream = self.stream.as_mut()?;
         if stream.due > now {
             return None;
         }
+        let held = stream.held(least_us.unwrap_or(0));
         if stream.hold > stream.due {
             stream.due += FRAME;
             return Some(Play::Silence);
@@ -125,6 +126,13 @@ impl JitterBuffer {
         if at > stream.next && stream.starved == Duration::ZERO {
             let missing = at - stream.next;
             let paused = stream.last.is_some_and(|last| last.wrapping_add(1) == *sequence);
+            if held < delay && !paused {
+                // It may still come: from here on everything is played later.
+                stream.due += FRAME;
+                stream.made_up += 1;
+                let made_up = stream.made_up <= CONCEALED_MAX;
+                return Some(if made_up { Play::Conceal } else { Play::Silence });
+            }
             stream.next += FRAME_TICKS.min(missing);
             stream.due += FRAME;
             if paused {
@@ -144,8 +152,7 @@ impl JitterBuffer {
         stream.next = at + u64::from(*ticks);
         stream.due += span(u64::from(*ticks));
         (stream.starved, stream.made_up) = (Duration::ZERO, 0);
-        let ahead = span((stream.newest + FRAME_TICKS).saturating_sub(stream.next));
-        let surplus = ahead > delay + SURPLUS;
+        let surplus = held > delay + SURPLUS;
         stream.surplus = if surplus { stream.surplus + 1 } else { 0 };
         let played = self.waiting.pop_first().map(|(_, (_, _, payload))| Play::Packet(payload));
         if self.stream.as_ref().is_some_and(|stream| stream.surplus >= SURPLUS_FRAMES) {
@@ -219,6 +226,12 @@ impl JitterBuffer {
 }
 
 impl Stream {
+    /// How much longer than the fastest of all packets takes the next one may have taken.
+    fn held(&self, least_us: i64) -> Duration {
+        let sent_us = span(self.next).as_micros() as i64;
+        Duration::from_micros((self.due.as_micros() as i64 - least_us - sent_us).max(0) as u64)
+    }
+
     /// Nothing is there: made up for a while, then silence. The place in the stream is kept, for
     /// what is only late.
     fn starve(&mut self) -> Play {
