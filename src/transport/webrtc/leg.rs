@@ -174,24 +174,20 @@ impl PeerLeg {
             let is_check = super::demux::check_name(&datagram.bytes).is_some();
             let (now, from) = (self.clock.now(), datagram.from);
             self.peer.receive(self.clock.instant(now).into_std(), from, datagram.bytes);
-            // Only who knows our password gets an answer to a check.
-            let answered = self.transmit();
-            if is_check && answered.contains(&from) {
+            // We send to nobody but those whose check had our password in it.
+            if self.transmit(Some(from)) && is_check {
                 self.seat.prove(from);
             }
         }
         true
     }
 
-    /// Sends what has to be sent and says to whom answers of connectivity checks went.
-    fn transmit(&mut self) -> Vec<SocketAddr> {
-        const BINDING_SUCCESS: [u8; 2] = [1, 1];
-        let mut answered = Vec::new();
+    /// Sends what has to be sent; `true`: some of it to this address.
+    fn transmit(&mut self, watched: Option<SocketAddr>) -> bool {
+        let mut answered = false;
         while let Some((to, datagram)) = self.peer.poll_send() {
             self.seat.send(to, &datagram);
-            if datagram.starts_with(&BINDING_SUCCESS) {
-                answered.push(to);
-            }
+            answered |= watched == Some(to);
         }
         answered
     }
@@ -255,7 +251,7 @@ impl PeerLeg {
         if self.outbox.is_overfull() {
             self.be_gone("protocol");
         }
-        self.transmit();
+        self.transmit(None);
     }
 
     fn due(&mut self) -> Option<Timestamp> {
@@ -278,7 +274,7 @@ impl PeerLeg {
             self.state = State::Gone(how);
             self.outbox.discard();
             self.peer.close();
-            self.transmit();
+            self.transmit(None);
         }
     }
 

@@ -214,10 +214,10 @@ impl Peer {
                     self.said.push_back(Said::Opened);
                 }
             }
-            RTCPeerConnectionEvent::OnDataChannel(RTCDataChannelEvent::OnClose(id)) => {
-                if self.events == Some(id) {
-                    self.said.push_back(Said::Gone("closed"));
-                }
+            RTCPeerConnectionEvent::OnDataChannel(RTCDataChannelEvent::OnClose(id))
+                if self.events == Some(id) =>
+            {
+                self.said.push_back(Said::Gone("closed"));
             }
             RTCPeerConnectionEvent::OnConnectionStateChangeEvent(state) => match state {
                 RTCPeerConnectionState::Failed => self.said.push_back(Said::Gone("timeout")),
@@ -271,7 +271,6 @@ fn opus(payload_type: u8) -> RTCRtpCodecParameters {
             rtcp_feedback: Vec::new(),
         },
         payload_type,
-        ..RTCRtpCodecParameters::default()
     }
 }
 
