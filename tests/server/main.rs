@@ -21,6 +21,7 @@ mod killed;
 mod leaks;
 mod limits_changed;
 mod openapi;
+mod openapi_peers;
 mod openapi_promises;
 mod panics;
 mod promises;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::http::{self, Answer};
 use crate::keys::locked;
+use crate::openapi_peers;
 use crate::openapi_promises;
 use crate::rig::{Rig, drop_a_unit, enabled, eventually};
 
@@ -154,7 +155,9 @@ const RECLAIM: &str = "/v1/admission/{gate}/reclaim";
 
 const TWILIO: &str = "/v1/twilio";
 
-const ASKED: [Asked; 45] = [
+const CALLS: &str = "/v1/realtime/calls";
+
+const ASKED: [Asked; 47] = [
     ("GET", "/healthz", "/healthz", ""),
     ("GET", "/readyz", "/readyz", ""),
     ("GET", "/metrics", "/metrics", ""),
@@ -200,6 +203,8 @@ const ASKED: [Asked; 45] = [
     ("POST", "/v1/realtime/client_secrets", "/v1/realtime/client_secrets", ""),
     ("POST", "/v1/realtime/client_secrets", "/v1/realtime/client_secrets", "{\"session\": 1}"),
     ("GET", "/v1/realtime", "/v1/realtime", ""),
+    ("POST", CALLS, CALLS, ""),
+    ("POST", "/v1/realtime/calls/{id}/hangup", "/v1/realtime/calls/call-99/hangup", ""),
     ("GET", TWILIO, TWILIO, ""),
     ("POST", "/v1/twilio/voice", "/v1/twilio/voice", ""),
     ("GET", "/prompts/{locale}/{file}", "/prompts/en/retry_busy.wav", ""),
@@ -243,6 +248,7 @@ async fn every_documented_answer_is_given_in_its_shape() {
     checker.check("GET", realtime, &http::knocked(address, &[]).await);
     checker.check("GET", "/v1/calls/{id}", &rig.get("/v1/calls/call-1").await);
     twilio_answers(&mut checker).await;
+    openapi_peers::answers(&mut checker).await;
     locked_answers(&mut checker).await;
     openapi_promises::answers(&mut checker).await;
     let unseen: Vec<_> = checker.documented().difference(&checker.seen).cloned().collect();

@@ -113,11 +113,8 @@ impl Peer {
             sdp_fmtp_line: "minptime=10;useinbandfec=1".to_owned(),
             rtcp_feedback: Vec::new(),
         };
-        let parameters = RTCRtpCodecParameters {
-            rtp_codec: codec.clone(),
-            payload_type: PAYLOAD_TYPE,
-            ..Default::default()
-        };
+        let parameters =
+            RTCRtpCodecParameters { rtp_codec: codec.clone(), payload_type: PAYLOAD_TYPE };
         media.register_codec(parameters, RtpCodecKind::Audio).unwrap();
         let settings = SettingEngineBuilder::new()
             .with_include_loopback_candidate(true)

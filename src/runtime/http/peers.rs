@@ -24,7 +24,7 @@ use crate::leg::Settings;
 use crate::runtime::service::Accepted;
 use crate::transport::Leg;
 use crate::transport::realtime::{Wrong, preview_session};
-use crate::transport::webrtc::{Offer, PeerLeg, Seated};
+use crate::transport::webrtc::{BadOffer, Offer, PeerLeg, Seated};
 
 type Fields = HashMap<String, String>;
 
@@ -63,11 +63,7 @@ async fn create(
         Ok(wanted) => wanted,
         Err(refused) => return *refused,
     };
-    if site.port.is_none() {
-        let message = "This server takes no WebRTC calls; webrtc.listen says where it would.";
-        let status = StatusCode::SERVICE_UNAVAILABLE;
-        return answer::error(status, "webrtc_unavailable", message, None);
-    }
+    let Some(port) = site.port.clone() else { return unavailable() };
     let session = merged(caller.session.clone(), wanted.session);
     let model = session.as_ref().and_then(|session| session.get("model")?.as_str());
     if let Some(model) = model {
@@ -80,9 +76,10 @@ async fn create(
         Err(refused) => return *refused,
     };
     let caller = Caller { session, ..caller };
-    let begun =
-        catch_unwind(AssertUnwindSafe(|| begin(&site, call, &caller, query, &wanted.offer)));
-    match begun {
+    let clock = Arc::new(site.service.clock);
+    let seat = || Seated::answer(&port, clock, &wanted.offer);
+    let begin = || begin(&site, call, &caller, query, seat);
+    match catch_unwind(AssertUnwindSafe(begin)) {
         Ok(Ok(begun)) => accept(site, call, caller.tenant, slot, begun),
         Ok(Err(refused)) => *refused,
         // Nothing of the call is left; its slot goes back unused.
@@ -92,6 +89,11 @@ async fn create(
             answer::error(status, "internal_error", message, None)
         }
     }
+}
+
+fn unavailable() -> Response {
+    let message = "This server takes no WebRTC calls; webrtc.listen says where it would.";
+    answer::error(StatusCode::NOT_IMPLEMENTED, "webrtc_unavailable", message, None)
 }
 
 /// What a client sent.
@@ -159,7 +161,7 @@ fn begin(
     call: CallId,
     caller: &Caller,
     query: Fields,
-    offer: &Offer,
+    seat: impl FnOnce() -> Result<(Seated, String), BadOffer>,
 ) -> Result<Begun, Box<Response>> {
     let service = &site.service;
     let agent = agent_of(site, &query);
@@ -174,17 +176,12 @@ fn begin(
         })?;
         known.session = Some(session.clone());
     }
-    let unavailable = |_| {
-        let status = StatusCode::SERVICE_UNAVAILABLE;
-        Box::new(answer::error(status, "webrtc_unavailable", "There is no codec.", None))
-    };
-    let port = site.port.as_ref().ok_or(()).map_err(unavailable)?;
-    let (seated, answer) = Seated::answer(port, Arc::new(service.clock), offer).map_err(|bad| {
+    let (seated, answer) = seat().map_err(|bad| {
         let (code, message) = (bad.code(), bad.to_string());
         Box::new(answer::error(StatusCode::BAD_REQUEST, code, &message, Some("sdp")))
     })?;
     let hang_up = seated.hang_up();
-    let leg = PeerLeg::new(seated, known).map_err(|_| unavailable(()))?;
+    let leg = PeerLeg::new(seated, known).map_err(|_| Box::new(unavailable()))?;
     let settings = leg.protocol().settings();
     let accepted = Accepted::new(service, call, caller.tenant, agent, &variables);
     Ok(Begun { leg, settings, accepted, answer, hang_up })

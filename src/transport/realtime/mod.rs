@@ -3,7 +3,8 @@
 //! [`Protocol`] is the session's protocol as a pure machine: client events in, server events out,
 //! in the order that the protocol promises, whatever [`Medium`] is beneath. [`RealtimeLeg`] runs it
 //! over a WebSocket, [`super::webrtc`] over a peer connection, where [`OutputBuffer`] says what of
-//! the sound is played. [`handshake`] and [`secrets`] are what comes before: which subprotocol, whose key, and keys for browsers.
+//! the sound is played. [`handshake`] and [`secrets`] are what comes before: which subprotocol,
+//! whose key, and keys for browsers.
 //!
 //! A new client event is one line in `hear.rs`; a new server event one arm in `say.rs`; a new
 //! setting a field in `session.rs` and its merge in `update.rs`.

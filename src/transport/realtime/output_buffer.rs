@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::outbox::Outbox;
-use super::turns::millis;
+use super::say::say_truncated;
 use crate::audio::Pcm;
 use crate::id::ItemId;
 use crate::time::Timestamp;
@@ -81,11 +81,7 @@ impl OutputBuffer {
                 if let Some(playing) = self.playing.take_if(|playing| playing.item == item) {
                     tell(out, "output_audio_buffer.cleared", &playing.response);
                     if playing.kept {
-                        out.event("conversation.item.truncated")
-                            .field("item_id", item.as_str())
-                            .field("content_index", &0)
-                            .field("audio_end_ms", &millis(played))
-                            .queue();
+                        say_truncated(&item, played, out);
                     }
                 }
                 None

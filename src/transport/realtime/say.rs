@@ -60,25 +60,14 @@ impl Protocol {
                 self.say_no_transcript(&item, code, &message, out);
             }
             ToCaller::ItemAdded { item, after } => say_added(&item, after.as_ref(), out),
-            ToCaller::Truncated { item, played } => {
-                about(out, "conversation.item.truncated", &item)
-                    .field("content_index", &0)
-                    .at("audio_end_ms", played);
-            }
+            ToCaller::Truncated { item, played } => say_truncated(&item, played, out),
             ToCaller::Retrieved(item) => say_retrieved(&item, out),
             ToCaller::Deleted { item } => about(out, "conversation.item.deleted", &item).queue(),
             ToCaller::Rejected { tag: Some(tag), .. } if Arc::ptr_eq(&tag, &self.clears) => {}
             ToCaller::Rejected { code, message, param, tag } => {
                 report(out, code, &message, param, tag.as_deref());
             }
-            // Over a WebSocket the client clears by itself on speech_started; only an announcement
-            // needs an end.
-            ToCaller::ClearFarEnd { item, played } => {
-                self.end_announcements(&ResponseEnd::TurnDetected, Some(&item), out);
-                if self.medium == Medium::Peer {
-                    out.sound(Audible::Clear { item, played });
-                }
-            }
+            ToCaller::ClearFarEnd { item, played } => self.clear_far_end(item, played, out),
             extra @ (ToCaller::Playout { .. }
             | ToCaller::Heard { .. }
             | ToCaller::Admission(_)
@@ -90,6 +79,15 @@ impl Protocol {
                 }
             }
             ToCaller::HangUp { why } => self.say_goodbye(why, out),
+        }
+    }
+
+    /// Over a WebSocket the client clears by itself on speech_started; only an announcement needs an
+    /// end.
+    fn clear_far_end(&mut self, item: ItemId, played: Duration, out: &mut Outbox) {
+        self.end_announcements(&ResponseEnd::TurnDetected, Some(&item), out);
+        if self.medium == Medium::Peer {
+            out.sound(Audible::Clear { item, played });
         }
     }
 
@@ -270,6 +268,13 @@ fn say_added(item: &Item, after: Option<&ItemId>, out: &mut Outbox) {
     if item.status != ItemStatus::InProgress {
         out.event("conversation.item.done").after(after).field("item", &object).queue();
     }
+}
+
+/// An agent's item was cut to what was heard.
+pub(super) fn say_truncated(item: &ItemId, played: Duration, out: &mut Outbox) {
+    about(out, "conversation.item.truncated", item)
+        .field("content_index", &0)
+        .at("audio_end_ms", played);
 }
 
 fn say_retrieved(item: &Item, out: &mut Outbox) {

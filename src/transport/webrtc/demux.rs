@@ -1,9 +1,9 @@
 //! Whose datagram is this? One port, many calls.
 //!
-//! An address belongs to a call once that call has sent something back for a connectivity check from
-//! it, which proves that its sender knows the call's ICE password. Checks are told apart by the name they
-//! carry, so that an address may go over to another call. Everything else from an address that
-//! belongs to nobody is rubbish: dropped and counted, never answered.
+//! An address belongs to a call once that call has sent something back for a connectivity check
+//! from it, which proves that its sender knows the call's ICE password. Checks are told apart by
+//! the name they carry, so that an address may go over to another call. Everything else from an
+//! address that belongs to nobody is rubbish: dropped and counted, never answered.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
