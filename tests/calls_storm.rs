@@ -34,7 +34,7 @@ fn the_same_seed_is_the_same_storm() {
 #[test]
 fn storms_change_limits_hang_up_and_drain() {
     let scripts: Vec<String> = (0..100).map(storm::write).collect();
-    for deed in ["\nslots = ", "hangs_up = true", "drains = true", "noise = ", "hold = "] {
+    for deed in ["\"\nslots = ", "hangs_up = true", "drains = true", "noise = ", "hold = "] {
         let held = scripts.iter().filter(|script| script.contains(deed)).count();
         assert!(held > 5, "{held} of a hundred storms have {deed}");
     }

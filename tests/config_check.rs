@@ -39,6 +39,11 @@ fn check_answers_with_its_exit_code() {
     assert_eq!(checked(sample, &["llm.provider=scripted", "llm.rply=1"]), code(2), "own keys too");
 }
 
+/// Where the store is told to keep its file.
+fn store_path(config: &Config) -> PathBuf {
+    config.store.table["path"].as_str().expect("a path").into()
+}
+
 #[test]
 fn a_path_is_relative_to_the_file_that_names_it() {
     let dir = scratch("paths");
@@ -49,18 +54,19 @@ fn a_path_is_relative_to_the_file_that_names_it() {
     fs::write(&file, text).expect("written");
     let config = Config::load(Some(&file), &[], env(&[])).expect("right");
     assert_eq!(config.auth.keys_file, Some(dir.join("keys.txt")));
-    assert_eq!(config.store.path, dir.join("calls.db"));
+    assert_eq!(store_path(&config), dir.join("calls.db"));
     assert_eq!(config.models.dir, Path::new("/srv/models"));
     let set = ["store.path=other.db".to_owned()];
     let config = Config::load(Some(&file), &set, env(&[])).expect("right");
-    assert_eq!(config.store.path, Path::new("other.db"));
+    assert_eq!(store_path(&config), Path::new("other.db"));
 }
 
 #[test]
 fn what_is_not_said_lies_in_the_users_own_folders() {
     let of = |pairs: &[(&str, &str)]| {
         let config = Config::load(None, &[], env(pairs)).expect("right");
-        (config.models.dir, config.store.path)
+        let path = store_path(&config);
+        (config.models.dir, path)
     };
     assert_eq!(
         of(&[("HOME", "/home/ada")]),

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::live::{self, Live};
 use super::report::{self, Shown};
 use super::study::{self, StudyArgs};
-use crate::config::Script as FallbackScript;
+use crate::config::{self, Script as FallbackScript};
 use crate::sim::ending;
 use crate::sim::script::Script;
 use crate::sim::tracks::Staging;
@@ -202,11 +202,18 @@ fn write_report(report: &Path, drawn: &[Ran]) -> std::io::Result<()> {
     std::fs::write(report, report::page(&calls))
 }
 
+/// A fixture, as it is written and as it is understood.
+pub fn read(path: &Path) -> Result<(String, Script), String> {
+    let name = path.display().to_string();
+    let text = config::text_of(path).map_err(|wrong| format!("{name} {wrong}"))?;
+    let script = Script::parse(&name, &text).map_err(|wrong| wrong.to_string())?;
+    Ok((text, script))
+}
+
 /// Runs one fixture and compares its trace with the golden one beside it.
 pub fn run_file(path: &Path, bless: bool) -> Result<Ran, String> {
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| format!("{name}: {e}"))?;
-    let script = Script::parse(&name, &text).map_err(|e| e.to_string())?;
+    let (_, script) = read(path)?;
+    let name = path.display();
     let fallback = FallbackScript::read(None).map_err(|e| e.to_string())?;
     let (bank, notes) = live::voice::for_virtual_time(&script, path)?;
     let staging = Staging { bank: Some(&bank), ..Staging::default() };
@@ -254,7 +261,7 @@ pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
         let entries = std::fs::read_dir(path).map_err(wrong)?;
         let mut found: Vec<PathBuf> = entries
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-            .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+            .filter(|path| path.extension().is_some_and(|e| e == "toml") && path.is_file())
             .collect();
         found.sort();
         all.extend(found);

@@ -1,6 +1,7 @@
 //! WAV files in and out: any of them comes in as mono 16-bit sound at the rate asked for.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
@@ -11,6 +12,8 @@ use crate::audio::Pcm;
 
 /// Longest recording that is read: a caller does not talk for an hour in one file.
 const MAX_SECONDS: u64 = 3_600;
+/// Rates that recordings are made at.
+const RATES_HZ: RangeInclusive<u32> = 1_000..=768_000;
 /// Frames the resampler takes at a time; any size will do for a whole file.
 const CHUNK_FRAMES: usize = 1_024;
 
@@ -80,8 +83,13 @@ pub fn read(path: &Path, rate_hz: u32) -> Result<Recording, WavError> {
     if frames == 0 {
         return Err(fail("holds no sound; a recording of at least 20 ms is needed".into()));
     }
-    if spec.sample_rate == 0 || spec.channels == 0 {
-        return Err(fail("states no sample rate or no channels".into()));
+    if !RATES_HZ.contains(&spec.sample_rate) || spec.channels == 0 {
+        let (rate_hz, channels) = (spec.sample_rate, spec.channels);
+        let (least, most) = (RATES_HZ.start(), RATES_HZ.end());
+        return Err(fail(format!(
+            "states {rate_hz} samples a second in {channels} channels; {least} to {most} in one or \
+             more are right"
+        )));
     }
     if frames / u64::from(spec.sample_rate) > MAX_SECONDS {
         return Err(fail(format!("is longer than {MAX_SECONDS} s; use a shorter one")));
@@ -145,7 +153,8 @@ fn mix_down<R: std::io::Read>(reader: WavReader<R>) -> Result<Vec<f32>, hound::E
     };
     let channels = usize::from(spec.channels);
     let gain = scale / channels as f32;
-    let mut mixed = Vec::with_capacity(reader.duration() as usize);
+    // It grows with what is there: a header may state any length.
+    let mut mixed = Vec::new();
     let mut sum = 0.0;
     let mut seen = 0;
     let mut add = |sample: f32| {
@@ -243,6 +252,16 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert_eq!(recording.pcm, pcm);
         assert_eq!(recording.conversion(), None);
+    }
+
+    #[test]
+    fn a_rate_that_no_recording_has_is_refused() {
+        let path = scratch("slow.wav");
+        write(&path, &Pcm { rate_hz: 7, samples: vec![1; 100] }).unwrap();
+        let wrong = read(&path, 24_000).unwrap_err().to_string();
+        std::fs::remove_file(&path).unwrap();
+        assert!(wrong.contains("states 7 samples a second"), "{wrong}");
+        assert!(wrong.contains("1000 to 768000"), "{wrong}");
     }
 
     #[test]

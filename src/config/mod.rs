@@ -42,7 +42,9 @@ pub use limits::{
 };
 pub use promises::{Dialling, Stubbed, Webhook, Webhooks};
 pub use prompts::{Fallback, SPOKEN_FILE, Script};
-pub use raw::{Origin, Source};
+pub use raw::{Origin, Source, text_of};
+pub(crate) use raw::{line_at, word};
+pub(crate) use reader::nearest;
 pub use sections::{
     Admission, BargeIn, Call, Connections, Drain, FallbackTimes, Log, LogFormat, Models, Playout,
     Realtime, Store, Times, Turn, UpstreamPressure,

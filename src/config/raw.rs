@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -169,16 +171,31 @@ pub(super) fn read(path: &Path) -> Result<Node, Vec<ConfigError>> {
     let file: Arc<str> = path.display().to_string().into();
     let whole = Origin { source: Source::Config, file: file.clone(), line: None };
     let bad = |problem: String, right: &str| vec![ConfigError::at(&whole, "", problem, right)];
-    let size = std::fs::metadata(path)
-        .map_err(|error| bad(format!("cannot be read: {error}"), "name a TOML file that exists"))?
-        .len();
-    if size > FILE_BYTES_MAX {
-        return Err(bad(format!("is {size} bytes long"), "a configuration is at most 1 MiB"));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        bad(format!("cannot be read: {error}"), "a readable TOML file in UTF-8")
+    let text = text_of(path).map_err(|wrong| {
+        let right = match wrong.kind() {
+            ErrorKind::NotFound => "name a TOML file that exists",
+            ErrorKind::FileTooLarge => "a configuration is at most 1 MiB",
+            _ => "a readable TOML file in UTF-8",
+        };
+        bad(wrong.to_string(), right)
     })?;
     parse(&text, &file)
+}
+
+/// The text of a file of at most 1 MiB: more is not read, however long the file says it is.
+pub fn text_of(path: &Path) -> io::Result<String> {
+    let told = |error: io::Error| io::Error::new(error.kind(), format!("cannot be read: {error}"));
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(told)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(told)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::new(ErrorKind::FileTooLarge, "is longer than 1 MiB"));
+    }
+    String::from_utf8(bytes).map_err(|wrong| {
+        let at = wrong.utf8_error().valid_up_to();
+        let told = format!("cannot be read: byte {at} is no UTF-8");
+        io::Error::new(ErrorKind::InvalidData, told)
+    })
 }
 
 /// Parses the text of a file into a tree.
@@ -222,7 +239,7 @@ pub(super) fn syntax(text: &str, file: &Arc<str>, error: &toml::de::Error) -> Co
     ConfigError::at(&origin, "", problem, "a line reads key = value; text stands in \"quotes\"")
 }
 
-fn line_at(text: &str, offset: usize) -> usize {
+pub(crate) fn line_at(text: &str, offset: usize) -> usize {
     let before = &text.as_bytes()[..offset.min(text.len())];
     before.iter().filter(|&&byte| byte == b'\n').count() + 1
 }
@@ -252,7 +269,7 @@ pub(super) fn apply_set(root: &mut Node, set: &str) -> Result<(), ConfigError> {
 }
 
 /// A TOML value; a bare word, as command lines and environments have them, is a string.
-pub(super) fn word(text: &str) -> Value {
+pub(crate) fn word(text: &str) -> Value {
     let text = text.trim();
     text.parse().unwrap_or_else(|_| Value::String(text.to_owned()))
 }

@@ -335,7 +335,7 @@ fn nearest_of<T: Choice>(value: &Value) -> Option<&'static str> {
 }
 
 /// The candidate that is most like a word, if any is like it at all.
-pub(super) fn nearest<'k>(
+pub(crate) fn nearest<'k>(
     word: &str,
     candidates: impl Iterator<Item = &'k str>,
 ) -> Option<&'k str> {

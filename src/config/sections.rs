@@ -102,8 +102,6 @@ pub struct Store {
     pub provider: String,
     /// Its own keys, with the `path` of its file.
     pub table: toml::Table,
-    /// The file.
-    pub path: PathBuf,
 }
 
 /// How long a callback is worth something, and how often it is tried.
@@ -341,7 +339,7 @@ impl Store {
         let path = path.unwrap_or_else(|| paths.data.join("floorkeeper.db"));
         let mut table = reader.open_table("store", &["provider", "path"]);
         table.insert("path".to_owned(), path.display().to_string().into());
-        Store { provider, table, path }
+        Store { provider, table }
     }
 }
 

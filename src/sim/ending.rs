@@ -105,9 +105,7 @@ impl World {
     pub(super) fn finish(mut self, script: &Script) -> Outcome {
         for Awaited { at, deed, .. } in self.awaited.iter().filter(|a| !a.deed.maybe) {
             if let When::After { fact, nth, .. } = &deed.when {
-                let which = if *nth > 1 { format!(" {nth} times") } else { String::new() };
-                let problem = format!("caller[{}]: \"{fact}\" never happened{which}", at + 1);
-                self.problems.push(problem);
+                self.problems.push(expect::never_happened(*at, fact, *nth));
             }
         }
         self.awaited.clear();

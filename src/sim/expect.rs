@@ -28,6 +28,12 @@ pub fn check(
     expect.iter().filter_map(|one| failed(one, facts, heard, asked)).collect()
 }
 
+/// A deed of the caller that waited for what never came.
+pub fn never_happened(at: usize, fact: &str, nth: u32) -> String {
+    let times = if nth > 1 { format!(" {nth} times") } else { String::new() };
+    format!("caller[{}]: \"{fact}\" never happened{times}", at + 1)
+}
+
 fn failed(
     expect: &Expect,
     facts: &[Fact],

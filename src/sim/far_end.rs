@@ -44,6 +44,8 @@ struct Line {
     sent: Duration,
     /// It was cleared when this much of it had been heard.
     cut: Option<Duration>,
+    /// It is text, and no sound follows.
+    written: bool,
     /// The client has said itself how much it heard.
     reported: bool,
     /// A prompt: it lasts as long as prompts last, however many words it has.
@@ -127,6 +129,10 @@ impl FarEnd {
     /// Something for the caller's end. Says what cannot be right about it.
     pub fn told(&mut self, now: Timestamp, what: &ToCaller) -> Option<String> {
         match what {
+            ToCaller::MessageStarted { item, modality, .. } => {
+                let line = self.items.entry(item.clone()).or_default();
+                line.written = *modality == Modality::Text;
+            }
             ToCaller::Text { item, delta, .. } => {
                 self.items.entry(item.clone()).or_default().said.push_str(delta);
             }
@@ -184,8 +190,8 @@ impl FarEnd {
     }
 
     fn words_at_most(&self, line: &Line) -> usize {
-        if line.reported || line.sent.is_zero() {
-            // Written, or the client's own word.
+        // What was written is read at once; a client's own word counts.
+        if line.reported || line.written {
             return usize::MAX;
         }
         let heard = line.cut.unwrap_or(line.sent).min(line.sent).as_secs_f64();

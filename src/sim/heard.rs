@@ -6,6 +6,7 @@ use super::script::{Script, WORDS_PER_S};
 use crate::call::Action;
 use crate::id::{Generation, ItemId};
 use crate::leg::ToCaller;
+use crate::provider::scripted::TtsScript;
 use crate::time::Timestamp;
 
 /// What the caller said: one piece of speech or noise.
@@ -117,12 +118,11 @@ pub fn heard(sent: &[(Timestamp, Sent)]) -> Vec<Heard> {
     all
 }
 
-/// Words a second that the agent says.
-pub(super) fn words_per_s(script: &Script) -> f64 {
-    let table = &script.config.tts.table;
-    let given =
-        table.get("words_per_s").and_then(|v| v.as_float().or(v.as_integer().map(|i| i as f64)));
-    given.unwrap_or(WORDS_PER_S)
+/// Words a second that the agent says; at most so many, where it is not said.
+pub(crate) fn words_per_s(script: &Script) -> f64 {
+    let tts = &script.config.tts;
+    let scripted = (tts.provider == "scripted").then(|| TtsScript::from_table(&tts.table).ok());
+    scripted.flatten().map_or(WORDS_PER_S, |voice| voice.words_per_s())
 }
 
 #[cfg(test)]

@@ -16,9 +16,9 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use self::places::{Places, line_at};
+use self::places::Places;
 use super::script::{Behind, Handled, Held, Mention, Scene, Script, ScriptError, Session};
-use crate::config::Config;
+use crate::config::{Config, line_at, nearest};
 
 /// Keys of a fixture that are not the configuration's.
 const OWN_KEYS: [&str; 9] =
@@ -27,8 +27,6 @@ const OWN_KEYS: [&str; 9] =
 const GUIDE: &str = "see docs/reference/fixtures.md";
 /// The most units that a script holds: more than any gate of one machine has.
 const HOLD_MOST: u32 = 10_000;
-/// The shortest likeness of a word that is offered in its place.
-const LIKE: f64 = 0.7;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -393,14 +391,4 @@ fn told(message: &str) -> (String, String) {
         None => format!("one of {}", known.join(", ")),
     };
     (format!("there is no key `{word}` here"), right)
-}
-
-/// The candidate that is most like a word, if any is like it.
-fn nearest<'k>(word: &str, candidates: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    let likeness = |known: &str| strsim::jaro_winkler(word, known);
-    candidates
-        .map(|known| (likeness(known), known))
-        .filter(|(like, _)| *like > LIKE)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, known)| known)
 }

@@ -2,6 +2,7 @@
 //! same story.
 
 use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rand::rngs::StdRng;
@@ -65,7 +66,16 @@ pub fn shortest(storm: &Storm, fallback: &Arc<config::Script>) -> Storm {
 
 fn play(script: &str, fallback: Arc<config::Script>) -> Result<Outcome, String> {
     let parsed = Script::parse("a storm", script).map_err(|e| e.to_string())?;
-    ending::run_twice(&parsed, fallback, Staging::default()).map_err(|e| e.to_string())
+    let run = || ending::run_twice(&parsed, fallback, Staging::default());
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(outcome) => outcome.map_err(|e| e.to_string()),
+        Err(panic) => {
+            let said = panic.downcast_ref::<String>().map(String::as_str);
+            let said = said.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+            let problems = vec![format!("panicked: {said}")];
+            Ok(Outcome { problems, ..Outcome::default() })
+        }
+    }
 }
 
 /// The fixture of a seed.

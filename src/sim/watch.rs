@@ -13,6 +13,7 @@ use super::workers::Workers;
 use crate::admission::{Admit, OwnerId};
 use crate::call::{Action, Arranged, Call, Event, Profile};
 use crate::config::Script;
+use crate::dialogue::Message;
 use crate::fallback::PromptId;
 use crate::id::{CallbackId, Generation, ItemId, RunId, Stage};
 use crate::leg::{FromCaller, Modality, PlayoutState, ToCaller};
@@ -231,33 +232,7 @@ impl Watch {
                 self.far_end.prompt_comes(None);
             }
             Action::Tell(what) => self.told(now, what, call),
-            Action::Think { run, request } => {
-                let beside = call
-                    .lease_of(*run)
-                    .is_some_and(|(_, offer)| gates.owner_of(offer) != Some(self.owner));
-                let two = self.guess.filter(|guess| guess.writes && !beside);
-                let two = two.map(|guess| format!("{} and {run} answer one turn", guess.run));
-                self.found(now, two);
-                let guesses = std::mem::take(&mut self.guesses);
-                if guesses {
-                    self.guess = Some(Guess { run: *run, writes: true });
-                    self.runs.insert(*run, self.generation.next());
-                }
-                match beside {
-                    true if guesses => {}
-                    true => drop(self.ahead.insert(*run, self.generation.next())),
-                    false => drop(self.runs.insert(*run, self.generation)),
-                }
-                // No answer is made that nobody can speak.
-                let mute = !beside && self.speaks && !gates.can_speak(self.owner);
-                // One that is given up in the very same step writes nothing.
-                self.mute.extend(mute.then_some(*run));
-                let (history, beyond) = (request.history.len(), &request.history);
-                let wrong = self.far_end.beyond_heard(beyond);
-                self.found(now, wrong);
-                let many = history > ITEMS_MAX;
-                self.found(now, many.then(|| format!("a request of {history} messages")));
-            }
+            Action::Think { run, request } => self.thinks(now, *run, &request.history, call, gates),
             Action::Voice { run, .. } => drop(self.runs.insert(*run, self.generation)),
             Action::UseTool { run, tool, arguments, idempotency_key } => {
                 self.runs.insert(*run, self.generation);
@@ -288,6 +263,40 @@ impl Watch {
             | Action::Say { .. }
             | Action::ForgetSound => {}
         }
+    }
+
+    /// A run of the model: the answer of a turn, a guess at one, or one beside the call.
+    fn thinks(
+        &mut self,
+        now: Timestamp,
+        run: RunId,
+        history: &[Message],
+        call: &Call,
+        gates: &SimGates,
+    ) {
+        let owner = |(_, offer)| gates.owner_of(offer);
+        let beside = call.lease_of(run).is_some_and(|lease| owner(lease) != Some(self.owner));
+        let guess = std::mem::take(&mut self.guesses);
+        let two = self.guess.filter(|guess| guess.writes && !beside);
+        self.found(now, two.map(|guess| format!("{} and {run} answer one turn", guess.run)));
+        if guess {
+            self.guess = Some(Guess { run, writes: true });
+        }
+        // What runs beside is of the generation that its turn will have.
+        match beside {
+            false => self.runs.insert(run, self.generation),
+            true if guess => self.runs.insert(run, self.generation.next()),
+            true => self.ahead.insert(run, self.generation.next()),
+        };
+        // No answer is made that nobody can speak.
+        let mute = !beside && self.speaks && !gates.can_speak(self.owner);
+        // One that is given up in the very same step writes nothing.
+        self.mute.extend(mute.then_some(run));
+        let wrong = self.far_end.beyond_heard(history);
+        self.found(now, wrong);
+        let items = history.len();
+        let many = items > ITEMS_MAX;
+        self.found(now, many.then(|| format!("a request of {items} messages")));
     }
 
     /// A turn is as old as the end of its speech, wherever it is offered.

@@ -28,17 +28,22 @@ use super::call::connect::{Line, Target};
 use super::call::wire::WIRE_RATE_HZ;
 use super::check::environment;
 use super::fixture::Ran;
+use crate::cli::fixture;
 use crate::config::Config;
 use crate::provider::Surroundings;
 use crate::sim::expect::{self, HeardCheck};
 use crate::sim::facts::Fact;
-use crate::sim::script::{Listener, Script, WORDS_PER_S};
+use crate::sim::heard;
+use crate::sim::script::{Listener, Script};
 use crate::sim::sound::Bank;
 use crate::sim::world::Outcome;
 use crate::time::Timestamp;
 
 /// Tables of a fixture that a running server of somebody else cannot be given.
 const NOT_CONFIGURATION: [&str; 6] = ["about", "caller", "expect", "ends_by", "session", "sound"];
+
+/// Parts that a fixture plays itself, and that a running server has of its own.
+const PARTS_PLAYED: [&str; 2] = ["callbacks", "human"];
 
 /// Where live fixtures run.
 pub(super) struct Live {
@@ -83,16 +88,19 @@ impl Live {
 
     /// Runs one fixture; the error is why it could not be run at all.
     pub(super) async fn run_file(&self, path: &Path) -> Result<Ran, String> {
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|e| format!("{name}: {e}"))?;
-        let script = Script::parse(&name, &text).map_err(|e| e.to_string())?;
+        let (text, script) = fixture::read(path)?;
         let mut ran = match &self.target {
-            None => self.with_own(&script, path).await?,
+            None => {
+                let mut ran = self.with_own(&script, path).await?;
+                ran.notes.splice(..0, not_applied(&text, |key| PARTS_PLAYED.contains(&key), &[]));
+                ran
+            }
             Some(target) => {
                 let (bank, told) = self.bank(&script, path, &["piper", "espeak"]).await?;
                 let line = dial(target).await?;
                 let (mut outcome, mut notes) = play(&script, None, &bank, line).await;
-                notes.splice(..0, not_applied(&text, &script));
+                let given = |key: &str| !NOT_CONFIGURATION.contains(&key);
+                notes.splice(..0, not_applied(&text, given, &sound_keys(&script)));
                 notes.splice(..0, told);
                 outcome.trace = ended(outcome.trace);
                 Ran::live(outcome, notes, format!("server {}", target.url))
@@ -150,23 +158,23 @@ async fn dial(target: &Target) -> Result<Line, String> {
     line
 }
 
-/// Tables, and what of the sound, that somebody else's server was not given.
-fn not_applied(text: &str, script: &Script) -> Option<String> {
+/// Tables, and what of the sound, that a running server was not given.
+fn not_applied(text: &str, is_left: impl Fn(&str) -> bool, sound: &[&str]) -> Option<String> {
     let table: toml::Table = text.parse().ok()?;
-    let own = table.keys().filter(|key| !NOT_CONFIGURATION.contains(&key.as_str()));
-    let mut named: Vec<String> = own
-        .map(|key| match key.as_str() {
-            "gate" => "[[gate]]".to_owned(),
-            key => format!("[{key}]"),
-        })
-        .collect();
-    if script.scene.listener != Listener::Scripted {
-        named.push("sound.detector".to_owned());
-    }
-    if script.scene.agent.is_some() {
-        named.push("sound.agent".to_owned());
-    }
+    let left = table.keys().filter(|key| is_left(key.as_str()));
+    let named = left.map(|key| match key.as_str() {
+        "gate" => "[[gate]]".to_owned(),
+        key => format!("[{key}]"),
+    });
+    let named: Vec<String> = named.chain(sound.iter().map(|key| (*key).to_owned())).collect();
     (!named.is_empty()).then(|| format!("not applied: {}", named.join(", ")))
+}
+
+fn sound_keys(script: &Script) -> Vec<&'static str> {
+    let scene = &script.scene;
+    let detector = (scene.listener != Listener::Scripted).then_some("sound.detector");
+    let agent = scene.agent.is_some().then_some("sound.agent");
+    detector.into_iter().chain(agent).collect()
 }
 
 async fn play(
@@ -184,11 +192,10 @@ async fn play(
     let seen = seen(script, &talk, is_own, asked());
     let mut notes = std::mem::take(&mut talk.notes);
     for (at, fact, nth) in talk.undone() {
-        let which = if nth > 1 { format!(" {nth} times") } else { String::new() };
-        let place = format!("caller[{}]", at + 1);
+        let unseen = || format!("not done: caller[{}] waits for {fact}, which nobody sees", at + 1);
         match seen.sight.sees(&fact) {
-            true => problems.push(format!("{place}: \"{fact}\" never happened{which}")),
-            false => notes.push(format!("not done: {place} waits for {fact}, which nobody sees")),
+            true => problems.push(expect::never_happened(at, &fact, nth)),
+            false => notes.push(unseen()),
         }
     }
     let (_, unseen) = judge::visible(&script.expect, seen.sight);
@@ -214,19 +221,13 @@ fn seen(script: &Script, talk: &Talk<'_>, is_own: bool, asked: Vec<Vec<String>>)
         true => merge(talk.reading.facts(), &talk.wire, talk.zero, talk.reading.gone_at),
         false => Merged { facts: talk.wire.clone(), problems: Vec::new() },
     };
-    let heard = talk.reading.heard(&asked, words_per_s(script));
+    let heard = talk.reading.heard(&asked, heard::words_per_s(script));
     Seen { sight, merged, heard, asked }
 }
 
 fn verdict(script: &Script, seen: &Seen) -> Vec<String> {
     let facts: &[Fact] = &seen.merged.facts;
     judge::judge(&script.expect, seen.sight, facts, &seen.heard, &seen.asked)
-}
-
-fn words_per_s(script: &Script) -> f64 {
-    let given = script.config.tts.table.get("words_per_s");
-    let number = |value: &toml::Value| value.as_float().or(value.as_integer().map(|i| i as f64));
-    given.and_then(number).unwrap_or(WORDS_PER_S)
 }
 
 /// The story line by line: our own server's record with the caller's deeds put in, or what the wire

@@ -60,8 +60,6 @@ impl Own {
         let mut config = script.config.clone();
         config.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         config.models = machine.models.clone();
-        // What a script does is nobody's callback or handoff.
-        config.store.path = std::env::temp_dir().join("floorkeeper-live.db");
         let hears_script = config.asr.provider == "scripted";
         if hears_script {
             config.asr.table.insert("text".to_owned(), placeholder().into());

@@ -220,9 +220,7 @@ fn undone(caller: &[Deed], facts: &[Fact]) -> Vec<String> {
         .filter_map(|(at, deed)| {
             let When::After { fact, nth, .. } = &deed.when else { return None };
             let came = facts.iter().filter(|one| one.fits(fact)).count();
-            let times = if *nth > 1 { format!(" {nth} times") } else { String::new() };
-            let never = || format!("caller[{}]: \"{fact}\" never happened{times}", at + 1);
-            (came < *nth as usize).then(never)
+            (came < *nth as usize).then(|| expect::never_happened(at, fact, *nth))
         })
         .collect()
 }

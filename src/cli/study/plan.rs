@@ -49,9 +49,7 @@ pub struct Plan {
 impl Studied {
     /// Reads a fixture.
     fn read(path: PathBuf, taken: &mut BTreeSet<String>) -> Result<Studied, String> {
-        let file = path.display().to_string();
-        let text = std::fs::read_to_string(&path).map_err(|e| format!("{file}: {e}"))?;
-        let script = Script::parse(&file, &text).map_err(|e| e.to_string())?;
+        let (text, script) = fixture::read(&path)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let numbered = (2..).map(|nth| format!("{stem}-{nth}"));
         let mut names = std::iter::once(stem.clone()).chain(numbered);

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use toml::Value;
 
+use crate::config::word;
+
 /// Most runs of one study; more is a slip in a range.
 pub const RUNS_MAX: usize = 10_000;
 /// Tables whose keys are the provider's own, or the script's: whoever builds it judges them.
@@ -121,13 +123,6 @@ fn list(text: &str) -> Result<Vec<Value>, String> {
             part => Ok(word(part)),
         })
         .collect()
-}
-
-/// A TOML value; what is none is a word.
-fn word(text: &str) -> Value {
-    let parsed = format!("value = {text}").parse::<toml::Table>();
-    let value = parsed.ok().and_then(|mut table| table.remove("value"));
-    value.unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
 /// The value as it stands in a variant's name.

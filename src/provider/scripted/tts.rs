@@ -68,6 +68,15 @@ impl TtsScript {
         })
     }
 
+    /// Words a second that it says; at most so many, where only the pace of letters is said.
+    pub fn words_per_s(&self) -> f64 {
+        match self.length {
+            Length::WordsPerS(words_per_s) => words_per_s,
+            // A word is a letter and a blank at least.
+            Length::MsPerChar(ms_per_char) => 1_000.0 / ms_per_char / 2.0,
+        }
+    }
+
     /// Begins run number `nth_run` (from 0): one answer, whose phrases follow.
     pub fn start(&self, now: Timestamp, nth_run: u32, options: &TtsOptions) -> TtsRun {
         let faults = self.faults.of_run(nth_run);

@@ -6,6 +6,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::config::line_at;
+
 /// Every key by its path, as `caller[2].says`.
 #[derive(Debug)]
 pub(super) struct Places(BTreeMap<String, Place>);
@@ -69,9 +71,4 @@ impl Places {
         let all = self.0.iter().filter(holds);
         all.max_by_key(|(key, _)| key.len()).map(|(key, _)| key.as_str())
     }
-}
-
-/// The line, from 1, that a position of the text is in.
-pub(super) fn line_at(text: &str, position: usize) -> usize {
-    text.bytes().take(position).filter(|byte| *byte == b'\n').count() + 1
 }
