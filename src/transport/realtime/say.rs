@@ -82,8 +82,8 @@ impl Protocol {
         }
     }
 
-    /// Over a WebSocket the client clears by itself on speech_started; only an announcement needs an
-    /// end.
+    /// Over a WebSocket the client clears by itself on speech_started; only an announcement needs
+    /// an end.
     fn clear_far_end(&mut self, item: ItemId, played: Duration, out: &mut Outbox) {
         self.end_announcements(&ResponseEnd::TurnDetected, Some(&item), out);
         if self.medium == Medium::Peer {
