@@ -19,6 +19,7 @@ use super::promise_metrics;
 use super::service::Service;
 use crate::call::Measure;
 use crate::leg::{AdmissionNote, HangUp, ToCaller};
+use crate::transport::webrtc::PortStats;
 
 /// What passes no gate (B-010): a closed list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,7 +189,7 @@ impl Metrics {
     }
 
     /// The whole page, with what the gates say, and the promises as they were seen.
-    pub fn page(&self, service: &Service, seen: Option<&Seen>) -> String {
+    pub fn page(&self, service: &Service, seen: Option<&Seen>, port: Option<PortStats>) -> String {
         let mut page = String::new();
         if let Ok(registry) = self.registry.lock() {
             // Writing to a string does not fail.
@@ -201,9 +202,24 @@ impl Metrics {
         bypasses(&mut page, self);
         gate_metrics::write(&mut page, service);
         promise_metrics::write(&mut page, service, seen);
+        if let Some(stats) = port {
+            datagrams(&mut page, stats);
+        }
         page.push_str("# EOF\n");
         page
     }
+}
+
+/// What came to the UDP port of WebRTC calls and went no further.
+fn datagrams(page: &mut String, stats: PortStats) {
+    let PortStats { seats, nobodys, overrun } = stats;
+    let name = "floorkeeper_webrtc_datagrams_dropped";
+    let _ = writeln!(page, "# TYPE floorkeeper_webrtc_peers gauge");
+    let _ = writeln!(page, "floorkeeper_webrtc_peers {seats}");
+    let _ = writeln!(page, "# HELP {name} Datagrams of no call, and of calls that fell behind.");
+    let _ = writeln!(page, "# TYPE {name} counter");
+    let _ = writeln!(page, "{name}_total{{why=\"nobodys\"}} {nobodys}");
+    let _ = writeln!(page, "{name}_total{{why=\"overrun\"}} {overrun}");
 }
 
 fn bypasses(page: &mut String, metrics: &Metrics) {

@@ -9,12 +9,13 @@ use crate::rig::{Rig, enabled, eventually};
 const PATH: &str = "/v1/realtime/calls";
 
 /// What a browser offers, as far as it matters.
-const OFFER: &str = "v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:BUNDLE 0\r\n\
+const OFFER: &str = "v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:BUNDLE 0 1\r\n\
     m=audio 9 UDP/TLS/RTP/SAVPF 111\r\nc=IN IP4 0.0.0.0\r\na=ice-ufrag:abcd\r\n\
     a=ice-pwd:abcdefghijklmnopqrstuvwx\r\na=fingerprint:sha-256 \
     00:01:02:03:04:05:06:07:08:09:0A:0B:0C:0D:0E:0F:10:11:12:13:14:15:16:17:18:19:1A:1B:1C:1D:1E:1F\
     \r\na=setup:actpass\r\na=mid:0\r\na=sendrecv\r\na=rtcp-mux\r\n\
-    a=rtpmap:111 opus/48000/2\r\n";
+    a=rtpmap:111 opus/48000/2\r\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\n\
+    c=IN IP4 0.0.0.0\r\na=mid:1\r\na=sctp-port:5000\r\n";
 
 async fn offer(rig: &Rig, more: &[(&str, &str)], sdp: &str) -> Answer {
     let kind = [("Content-Type", "application/sdp")];

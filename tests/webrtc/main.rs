@@ -2,6 +2,7 @@
 
 mod conversation;
 mod ends;
+mod network;
 mod offers;
 mod peer;
 

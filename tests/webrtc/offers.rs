@@ -19,6 +19,7 @@ async fn a_bad_offer_is_told_what_is_wrong_and_takes_no_slot() {
         (SDP, "v=0".to_owned(), "offer_without_audio"),
         (SDP, "hello".to_owned(), "invalid_offer"),
         (SDP, offer.replace("m=audio", "m=video"), "offer_without_audio"),
+        (SDP, offer.replace("m=application", "m=text"), "offer_without_data_channel"),
         (SDP, offer.replace("opus/48000", "speex/8000"), "no_common_codec"),
         (SDP, offer.replacen(" 111", " 111 200", 1), "invalid_payload_type"),
         (SDP, offer.clone() + &candidate.repeat(1_000), "too_many_candidates"),

@@ -60,6 +60,9 @@ pub struct Peer {
     pub location: String,
     /// Where the server takes packets.
     pub server: SocketAddr,
+    /// Of so many packets, either way, one is lost; 0: none.
+    pub loses_one_in: u32,
+    passed: u32,
 }
 
 pub fn now() -> Instant {
@@ -167,6 +170,8 @@ impl Peer {
             heard: Vec::new(),
             location: String::new(),
             server: local,
+            loses_one_in: 0,
+            passed: 0,
         };
         (peer, sdp)
     }
@@ -279,7 +284,16 @@ impl Peer {
         self.write().await;
     }
 
+    /// The network loses this packet.
+    fn is_lost(&mut self) -> bool {
+        self.passed += 1;
+        self.loses_one_in > 0 && self.passed.is_multiple_of(self.loses_one_in)
+    }
+
     fn take(&mut self, from: SocketAddr, datagram: &[u8]) {
+        if self.is_lost() {
+            return;
+        }
         let transport = TransportContext {
             local_addr: self.local,
             peer_addr: from,
@@ -292,6 +306,9 @@ impl Peer {
 
     async fn write(&mut self) {
         while let Some(sent) = self.pc.poll_write() {
+            if self.is_lost() {
+                continue;
+            }
             self.socket.send_to(&sent.message, sent.transport.peer_addr).await.unwrap();
         }
     }

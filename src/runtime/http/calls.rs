@@ -44,7 +44,9 @@ pub async fn metrics(State(site): State<Site>) -> Response {
         Some(promises) => tokio::time::timeout(STORE_MAX, promises.seen()).await.ok(),
         None => None,
     };
-    let page = site.service.metrics.page(&site.service, seen.and_then(Result::ok).as_ref());
+    let seen = seen.and_then(Result::ok);
+    let port = site.port.as_ref().map(|port| port.stats());
+    let page = site.service.metrics.page(&site.service, seen.as_ref(), port);
     ([(header::CONTENT_TYPE, kind)], page).into_response()
 }
 

@@ -51,6 +51,25 @@ struct Living {
     hang_up: CancellationToken,
 }
 
+/// A call's entry, which goes with it however it ends.
+struct Listed {
+    peers: Arc<Peers>,
+    name: String,
+}
+
+impl Peers {
+    fn list(self: &Arc<Self>, name: String, living: Living) -> Listed {
+        self.0.insert(name.clone(), living);
+        Listed { peers: self.clone(), name }
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.peers.0.remove(&self.name);
+    }
+}
+
 /// Answers an offer, if there is room for a call.
 async fn create(
     State(site): State<Site>,
@@ -203,12 +222,11 @@ fn accept(site: Site, call: CallId, tenant: TenantId, mut slot: Slot, begun: Beg
         answer::expose(&site.service, Stage::Call, headers);
     }
     if let Some(lease) = slot.use_it() {
-        site.peers.0.insert(name.clone(), Living { tenant, hang_up });
+        let listed = site.peers.list(name, Living { tenant, hang_up });
         tokio::spawn(async move {
             let leg: Box<dyn Leg> = Box::new(leg);
             site.service.clone().run_call(lease, accepted, settings, leg).await;
-            site.peers.0.remove(&name);
-            drop(slot);
+            drop((slot, listed));
         });
     }
     response

@@ -29,6 +29,12 @@ pub enum BadOffer {
     /// No section with sound.
     #[error("The offer has no audio section; add a microphone track or an audio transceiver.")]
     NoAudio,
+    /// No section for data channels.
+    #[error(
+        "The offer has no data channel, which the events need; create one with the label \
+         'oai-events' before the offer."
+    )]
+    NoDataChannel,
     /// No Opus in the audio section.
     #[error("The offer's audio section does not have opus/48000/2, which is the one codec here.")]
     NoCommonCodec,
@@ -49,6 +55,7 @@ impl BadOffer {
         match self {
             BadOffer::NotSdp(_) => "invalid_offer",
             BadOffer::NoAudio => "offer_without_audio",
+            BadOffer::NoDataChannel => "offer_without_data_channel",
             BadOffer::NoCommonCodec => "no_common_codec",
             BadOffer::PayloadType(_) => "invalid_payload_type",
             BadOffer::TooManyCandidates(_) => "too_many_candidates",
@@ -78,10 +85,11 @@ impl Offer {
         let sections: Vec<&[&str]> =
             starts.iter().zip(ends).map(|(start, end)| &lines[*start..end]).collect();
         sections.iter().try_for_each(|section| check_payload_types(section))?;
-        let audio = sections.iter().copied().filter(|section| is_audio(section));
-        let audio: Vec<&[&str]> = audio.collect();
-        let first = audio.first().ok_or(BadOffer::NoAudio)?;
-        let payload_type = opus(first).ok_or(BadOffer::NoCommonCodec)?;
+        let audio = sections.iter().find(|section| is_of(section, "audio"));
+        let payload_type = opus(audio.ok_or(BadOffer::NoAudio)?).ok_or(BadOffer::NoCommonCodec)?;
+        if !sections.iter().any(|section| is_of(section, "application")) {
+            return Err(BadOffer::NoDataChannel);
+        }
         let kept = |line: &&&str| !is_candidate(line) && **line != "a=end-of-candidates";
         let sdp = lines.iter().filter(kept).flat_map(|line| [*line, "\r\n"]).collect();
         Ok(Offer { sdp, payload_type })
@@ -104,11 +112,12 @@ fn check_payload_types(section: &[&str]) -> Result<(), BadOffer> {
     wrong.map_or(Ok(()), |format| Err(BadOffer::PayloadType(format.chars().take(16).collect())))
 }
 
-fn is_audio(section: &[&str]) -> bool {
+/// A section of this kind that is not switched off.
+fn is_of(section: &[&str], kind: &str) -> bool {
     let fields = fields(section);
     let is_on =
         fields.get(1).is_some_and(|port| *port != "0") || section.contains(&"a=bundle-only");
-    fields.first() == Some(&"audio") && is_on
+    fields.first() == Some(&kind) && is_on
 }
 
 /// The payload type of Opus, which the section has to offer as a format as well.
@@ -127,7 +136,8 @@ mod tests {
     use super::*;
 
     fn offer(audio: &str) -> String {
-        format!("v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n{audio}")
+        let data = "m=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\na=mid:1\r\n";
+        format!("v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n{audio}{data}")
     }
 
     const AUDIO: &str = "m=audio 9 UDP/TLS/RTP/SAVPF 0 111\r\na=mid:0\r\na=rtpmap:0 PCMU/8000\r\n\
@@ -137,7 +147,7 @@ mod tests {
     fn an_offer_keeps_everything_but_its_candidates() {
         let parsed = Offer::parse(&offer(AUDIO)).unwrap();
         assert_eq!(parsed.payload_type, 111);
-        assert!(!parsed.sdp.contains("candidate") && parsed.sdp.ends_with("opus/48000/2\r\n"));
+        assert!(!parsed.sdp.contains("candidate") && parsed.sdp.contains("opus/48000/2\r\nm=app"));
         assert_eq!(Offer::parse(&offer(AUDIO).replace("\r\n", "\n")).unwrap(), parsed);
     }
 
@@ -156,6 +166,7 @@ mod tests {
             (offer(&AUDIO.replace("0 111", "0")), "no_common_codec"),
             (offer(&AUDIO.replace("0 111", "0 111 128")), "invalid_payload_type"),
             (offer(&AUDIO.replace("0 111", "0 111 x")), "invalid_payload_type"),
+            (offer(AUDIO).replace("m=application", "m=text"), "offer_without_data_channel"),
             (offer(&many), "too_many_candidates"),
             (offer(&AUDIO.repeat(9)), "too_many_media_sections"),
         ];
