@@ -15,7 +15,7 @@ if (!url || !wav || !folder) {
   process.exit(2);
 }
 
-const MIC = { leadS: 3, gapS: 5, tailS: 40, maxS: 6 };
+const MIC = { leadS: 3, gapS: 2.5, tailS: 40, maxS: 6 };
 const CALL_MS = 20000;
 /** Quieter than this nobody speaks. */
 const AUDIBLE_RMS = 0.003;

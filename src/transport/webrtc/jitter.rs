@@ -65,8 +65,20 @@ pub(super) struct JitterBuffer {
     /// Transit times of the newest packets, in microseconds and only comparable to each other.
     transits: VecDeque<i64>,
     stream: Option<Stream>,
-    lost: u64,
-    late: u64,
+    tally: Tally,
+}
+
+/// What a buffer has done to its stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// Frames that never came in time.
+    pub lost: u64,
+    /// Packets that came too late.
+    pub late: u64,
+    /// Frames put in while something was waited for.
+    pub put_in: u64,
+    /// Packets left out to catch up.
+    pub left_out: u64,
 }
 
 /// A stream that has begun.
@@ -96,7 +108,7 @@ impl JitterBuffer {
         let Some(stream) = &mut self.stream else { return };
         stream.newest = stream.newest.max(at);
         if at < stream.next {
-            self.late += 1;
+            self.tally.late += 1;
             return;
         }
         if stream.starved >= PAUSE && self.waiting.is_empty() {
@@ -121,6 +133,7 @@ impl JitterBuffer {
             return Some(Play::Silence);
         }
         let Some((&at, (sequence, ticks, _))) = self.waiting.first_key_value() else {
+            self.tally.put_in += 1;
             return Some(stream.starve());
         };
         if at > stream.next && stream.starved == Duration::ZERO {
@@ -128,6 +141,7 @@ impl JitterBuffer {
             let paused = stream.last.is_some_and(|last| last.wrapping_add(1) == *sequence);
             if held < delay && !paused {
                 // It may still come: from here on everything is played later.
+                self.tally.put_in += 1;
                 stream.due += FRAME;
                 stream.made_up += 1;
                 let made_up = stream.made_up <= CONCEALED_MAX;
@@ -138,7 +152,7 @@ impl JitterBuffer {
             if paused {
                 return Some(Play::Silence);
             }
-            self.lost += 1;
+            self.tally.lost += 1;
             stream.made_up += 1;
             return match self.waiting.first_key_value() {
                 Some((_, (_, _, next))) if missing <= FRAME_TICKS => {
@@ -176,15 +190,16 @@ impl JitterBuffer {
         (late + FRAME).clamp(DELAY_MIN, DELAY_MAX)
     }
 
-    /// Frames that never came in time, and packets that came too late.
-    pub fn losses(&self) -> (u64, u64) {
-        (self.lost, self.late)
+    /// What was done so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
     }
 
     fn leave_one_out(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         stream.surplus = 0;
         if let Some((at, (sequence, ticks, _))) = self.waiting.pop_first() {
+            self.tally.left_out += 1;
             (stream.next, stream.last) = (at + u64::from(ticks), Some(sequence));
         }
     }

@@ -54,7 +54,7 @@ fn an_even_stream_is_played_as_it_is_after_forty_milliseconds() {
     let (played, buffer) = run((0..100).map(|n| (u64::from(n) * 20, n)).collect(), 2_000);
     assert_eq!(played[..2], [-3, -3]);
     assert_eq!(trimmed(&played), (0..98).collect::<Vec<i64>>());
-    assert_eq!((buffer.delay(), buffer.losses()), (DELAY_MIN, (0, 0)));
+    assert_eq!((buffer.delay(), buffer.tally()), (DELAY_MIN, Tally::default()));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn disorder_and_doubles_are_put_right() {
     let played = trimmed(&played);
     let order: Vec<i64> = played.iter().copied().filter(|&heard| heard >= 0).collect();
     assert!(order.is_sorted() && order.len() > 85, "{played:?}");
-    assert_eq!(buffer.losses().0, 0);
+    assert_eq!(buffer.tally().lost, 0);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_lost_packet_is_recovered_from_the_next_and_two_are_made_up() {
     let played = trimmed(&played);
     assert_eq!(played[19..22], [19, -1, 21]);
     assert_eq!(played[39..43], [39, -2, -1, 42]);
-    assert_eq!(buffer.losses(), (3, 0));
+    assert_eq!(buffer.tally(), Tally { lost: 3, ..Tally::default() });
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_pause_of_the_sender_is_silence_and_no_loss() {
             played.push(heard(&play));
         }
     }
-    assert_eq!(buffer.losses(), (0, 0));
+    assert_eq!((buffer.tally().lost, buffer.tally().late), (0, 0));
     let played = trimmed(&played);
     assert_eq!(played[29], 29);
     assert_eq!(played[30..35], [-2; 5], "nobody knows yet that it is a pause");
@@ -131,7 +131,7 @@ fn five_seconds_of_nothing_are_silence_and_then_it_goes_on() {
     assert!((240..260).contains(&silence), "{silence}");
     assert!(played.contains(&350) && played.contains(&490));
     assert_eq!(played.len(), 500, "every 20 ms something");
-    assert_eq!(buffer.losses().1, 0);
+    assert_eq!(buffer.tally().late, 0);
 }
 
 #[test]

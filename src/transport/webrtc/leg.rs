@@ -269,8 +269,7 @@ impl PeerLeg {
     /// The connection is over; the peer is told where it still listens.
     fn be_gone(&mut self, how: &'static str) {
         if !matches!(self.state, State::Gone(_)) {
-            let (lost, late) = self.ear.losses();
-            tracing::debug!(how, lost, late, "a peer connection is over");
+            tracing::debug!(how, heard = ?self.ear.tally(), "a peer connection is over");
             self.state = State::Gone(how);
             self.outbox.discard();
             self.peer.close();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::jitter::{JitterBuffer, Packet, Play};
+use super::jitter::{JitterBuffer, Packet, Play, Tally};
 use crate::audio::{CALLER_FRAME_SAMPLES, FRAME, Pcm};
 use crate::codec::opus::{self, Decoder, ENCODED_FRAME_SAMPLES, ENCODED_RATE_HZ, Encoder};
 use crate::codec::opus::{CLOCK_HZ, OpusFault};
@@ -53,9 +53,9 @@ impl SoundIn {
         heard
     }
 
-    /// Frames that never came in time, and packets that came too late.
-    pub fn losses(&self) -> (u64, u64) {
-        self.jitter.losses()
+    /// What the network made necessary.
+    pub fn tally(&self) -> Tally {
+        self.jitter.tally()
     }
 
     /// When there is more.
