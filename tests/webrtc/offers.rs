@@ -40,6 +40,36 @@ async fn a_bad_offer_is_told_what_is_wrong_and_takes_no_slot() {
     rig.quiet().await;
 }
 
+/// Offers that are bad, and offers whose clients never come: nothing of either is left.
+#[tokio::test]
+async fn offers_that_come_to_nothing_leave_nothing_behind() {
+    let rig = Rig::start(&["limits.call.slots=1000"]).await;
+    let (_, offer) = Peer::offering().await;
+    let wrong = offer.replace("opus/48000", "speex/8000");
+    for _ in 0..50 {
+        let bad = (0..10).map(|_| post(&rig, SDP, &wrong));
+        for answer in futures_util::future::join_all(bad).await {
+            assert_eq!(answer.code(), "no_common_codec");
+        }
+    }
+    let mut calls = Vec::new();
+    for _ in 0..20 {
+        let good = (0..10).map(|_| post(&rig, SDP, &offer));
+        calls.extend(futures_util::future::join_all(good).await);
+    }
+    assert!(calls.iter().all(|answer| answer.status == 201));
+    let seats = || rig.serving.port_stats().map(|stats| stats.seats);
+    assert_eq!(seats(), Some(200));
+    for call in &calls[..100] {
+        let hang_up = format!("{}/hangup", call.header("location").unwrap());
+        let answer = http::ask(rig.serving.address, "POST", &hang_up, &[], "").await;
+        assert_eq!(answer.status, 200);
+    }
+    // The others' clients never come: they are given up.
+    rig.quiet().await;
+    assert_eq!(seats(), Some(0));
+}
+
 #[tokio::test]
 async fn a_full_house_refuses_before_anything_is_set_up() {
     let rig = Rig::start(&["limits.call.slots=1", "limits.call.queue=0"]).await;
