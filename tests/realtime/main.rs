@@ -3,6 +3,7 @@
 mod golden;
 mod leg;
 mod order;
+mod played;
 mod properties;
 mod script;
 mod start;

@@ -19,6 +19,8 @@ pub struct OrderChecker {
     last_position_ms: u64,
     committed: BTreeMap<String, Value>,
     transcripts: BTreeMap<String, String>,
+    /// The response that sounds, where the server plays out.
+    pub playing: Option<String>,
 }
 
 #[derive(Default)]
@@ -91,7 +93,24 @@ impl OrderChecker {
             kind if kind.starts_with("response.") => self.response_event(kind, event),
             kind if kind.starts_with("input_audio_buffer.") => self.sound_event(kind, event),
             kind if kind.starts_with("conversation.item.") => self.item_event(kind, event),
+            kind if kind.starts_with("output_audio_buffer.") => self.playing_event(kind, event),
             kind if kind.starts_with("floorkeeper.") => Ok(()),
+            other => Err(format!("no such event: {other}")),
+        }
+    }
+
+    /// One response sounds at a time, and what began to sound ends.
+    fn playing_event(&mut self, kind: &str, event: &Value) -> Verdict {
+        let id = text(event, "response_id")?;
+        let response = self.responses.get(id).ok_or("no such response")?;
+        match kind {
+            "output_audio_buffer.started" => {
+                ensure(!response.over, "sound of a response behind its end")?;
+                ensure(self.playing.replace(id.to_owned()).is_none(), "two responses sound")
+            }
+            "output_audio_buffer.stopped" | "output_audio_buffer.cleared" => {
+                ensure(self.playing.take().as_deref() == Some(id), "another response sounds")
+            }
             other => Err(format!("no such event: {other}")),
         }
     }

@@ -85,7 +85,7 @@ fn any_message() -> impl Strategy<Value = String> {
     ]
 }
 
-fn config() -> ProptestConfig {
+pub fn config() -> ProptestConfig {
     // Found by what it shrinks to, not by a file beside the source.
     ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() }
 }
@@ -178,7 +178,7 @@ fn named(told: &[FromCaller]) -> Vec<String> {
 
 /// One thing that a call may do next; numbers choose among what is there.
 #[derive(Clone, Debug)]
-enum Step {
+pub enum Step {
     Begin { aside: bool, text: bool },
     Message { of: usize },
     Text { of: usize, words: String },
@@ -191,7 +191,7 @@ enum Step {
     Late,
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+pub fn any_step() -> impl Strategy<Value = Step> {
     let of = 0usize..3;
     prop_oneof![
         3 => any::<(bool, bool)>().prop_map(|(aside, text)| Step::Begin { aside, text }),
@@ -209,7 +209,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 /// A call that keeps the promises of `ToCaller`, and says late things on purpose.
 #[derive(Default)]
-struct Call {
+pub struct Call {
     next: u32,
     open: Vec<Open>,
     position_ms: u64,
@@ -229,7 +229,7 @@ impl Call {
         ItemId::new(&format!("item_{}", self.next))
     }
 
-    fn step(&mut self, step: Step) -> Vec<ToCaller> {
+    pub fn step(&mut self, step: Step) -> Vec<ToCaller> {
         match step {
             Step::Begin { aside, text } => self.begin(aside, text),
             Step::Message { of } => self.message(of),
@@ -343,7 +343,7 @@ impl Call {
     }
 
     /// Ends an answer, or what was announced outside any.
-    fn end_one(&mut self) -> Vec<ToCaller> {
+    pub fn end_one(&mut self) -> Vec<ToCaller> {
         if self.open.is_empty() {
             return (0..3)
                 .map(|which| ToCaller::ClearFarEnd {

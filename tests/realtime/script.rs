@@ -16,7 +16,7 @@ use floorkeeper::leg::{
     AdmissionNote, EndOfTurn, FromCaller, HangUp, Modality, PlayoutState, ResponseEnd,
     ResponseHead, ServerTurns, Settings, ToCaller, TurnDetection,
 };
-use floorkeeper::transport::realtime::{Defaults, Outbox, Protocol};
+use floorkeeper::transport::realtime::{Defaults, Medium, Outbox, Protocol};
 
 /// What the agent's profile of all scripts gives.
 pub fn defaults() -> Defaults {
@@ -92,8 +92,12 @@ pub struct Run {
 
 impl Run {
     pub fn begin(defaults: Defaults) -> Self {
+        Run::over(Medium::Socket, defaults)
+    }
+
+    pub fn over(medium: Medium, defaults: Defaults) -> Self {
         let mut out = Outbox::new(&defaults.id_seed);
-        let mut protocol = Protocol::new(defaults);
+        let mut protocol = Protocol::over(medium, defaults);
         let mut heard = Vec::new();
         protocol.begin(&mut heard, &mut out);
         Run { protocol, out, heard, last_item: None, settings: None }

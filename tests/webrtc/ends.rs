@@ -1,11 +1,13 @@
 //! How calls end, and that nothing of them is left.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use floorkeeper::id::Stage;
 
 use crate::http;
 use crate::peer::{Peer, now};
+use crate::providers::BrokenEar;
 use crate::rig::{Rig, eventually};
 
 async fn until_over(rig: &Rig) {
@@ -53,6 +55,21 @@ async fn a_call_is_hung_up_over_http() {
     let again = http::ask(rig.serving.address, "POST", &path, &[], "").await;
     assert_eq!((again.status, again.code().as_str()), (404, "unknown_call"));
     rig.quiet().await;
+}
+
+/// The ear runs in the call's own task: that call ends, truthfully, and nobody else's.
+#[tokio::test]
+async fn a_call_whose_own_task_breaks_ends_alone() {
+    let rig = Rig::with(&[], |b| b.detector = Some(Arc::new(BrokenEar))).await;
+    let mut broken = Peer::call(&rig).await;
+    broken.speak(400);
+    broken.until_closed().await;
+    let last = broken.events.last().unwrap();
+    assert_eq!(last["error"]["code"], "internal_error", "{last:#}");
+    rig.quiet().await;
+    let seats = rig.serving.port_stats().map(|stats| stats.seats);
+    assert_eq!(seats, Some(0));
+    Peer::call(&rig).await.close().await;
 }
 
 #[tokio::test]
