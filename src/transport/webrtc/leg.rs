@@ -5,15 +5,17 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bytes::BytesMut;
 use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::Clock;
+use super::demux::check_name;
 use super::offer::{BadOffer, Offer};
 use super::peer::{Credentials, MESSAGE_MAX, Peer, Said};
-use super::port::{Port, Seat};
+use super::port::{Datagram, Port, Seat};
 use super::sound::{SoundIn, SoundOut};
 use crate::leg::{FromCaller, HangUp, ToCaller};
 use crate::time::{Timestamp, ms};
@@ -30,6 +32,8 @@ const FAR_END: Duration = ms(60);
 const LEAD: Duration = ms(40);
 /// Bytes of events on their way to a peer; what is more waits here and is bounded here.
 const UNCONFIRMED_MAX: usize = 128 * 1024;
+/// How the answer to a connectivity check begins.
+const CHECK_ANSWERED: [u8; 2] = [1, 1];
 /// Datagrams that are worked on before others have their turn.
 const BURST: usize = 64;
 
@@ -86,8 +90,21 @@ pub struct PeerLeg {
     /// Filled by the protocol and emptied at once: kept for its memory.
     fresh: Vec<FromCaller>,
     hung_up: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// A connectivity check that was met with one of ours instead of an answer, as the library does
+    /// with one that nominates at once. It is looked at again when ours is answered; its sender
+    /// would else repeat it only after half a second.
+    unanswered: Option<(SocketAddr, BytesMut)>,
     timer: Pin<Box<Sleep>>,
     state: State,
+}
+
+/// What went back to where a datagram came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum SentBack {
+    Nothing,
+    Something,
+    /// A connectivity check's answer.
+    Answer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +147,7 @@ impl PeerLeg {
             protocol,
             outbox,
             fresh,
+            unanswered: None,
         })
     }
 
@@ -171,25 +189,42 @@ impl PeerLeg {
             let Poll::Ready(Some(datagram)) = self.seat.datagrams.poll_recv(cx) else {
                 return false;
             };
-            let is_check = super::demux::check_name(&datagram.bytes).is_some();
-            let (now, from) = (self.clock.now(), datagram.from);
-            self.peer.receive(self.clock.instant(now).into_std(), from, datagram.bytes);
-            // We send to nobody but those whose check had our password in it.
-            if self.transmit(Some(from)) && is_check {
-                self.seat.prove(from);
-            }
+            let now = self.clock.instant(self.clock.now()).into_std();
+            self.take(now, datagram);
         }
         true
     }
 
-    /// Sends what has to be sent; `true`: some of it to this address.
-    fn transmit(&mut self, watched: Option<SocketAddr>) -> bool {
-        let mut answered = false;
+    fn take(&mut self, now: Instant, Datagram { from, bytes }: Datagram) {
+        let is_answer = bytes.starts_with(&CHECK_ANSWERED);
+        let check = check_name(&bytes).is_some().then(|| bytes.clone());
+        self.peer.receive(now, from, bytes);
+        let sent = self.transmit(Some(from));
+        if let Some(check) = check {
+            // We send to nobody but those whose check had our password in it.
+            if sent != SentBack::Nothing {
+                self.seat.prove(from);
+            }
+            self.unanswered = (sent != SentBack::Answer).then_some((from, check));
+        } else if is_answer
+            && let Some((from, check)) = self.unanswered.take_if(|(of, _)| *of == from)
+        {
+            self.peer.receive(now, from, check);
+            self.transmit(None);
+        }
+    }
+
+    /// Sends what has to be sent, and says what of it went to this address.
+    fn transmit(&mut self, watched: Option<SocketAddr>) -> SentBack {
+        let mut back = SentBack::Nothing;
         while let Some((to, datagram)) = self.peer.poll_send() {
             self.seat.send(to, &datagram);
-            answered |= watched == Some(to);
+            if watched == Some(to) {
+                let is_answer = datagram.starts_with(&CHECK_ANSWERED);
+                back = back.max(if is_answer { SentBack::Answer } else { SentBack::Something });
+            }
         }
-        answered
+        back
     }
 
     fn tick(&mut self, now: Timestamp) {
