@@ -244,12 +244,14 @@ impl Config {
         let classes = Classes::read(reader);
         let limits = Limits::read(reader, &tools, &classes);
         let webhooks = Webhooks::read(reader);
-        let warnings = limits.warnings().into_iter().chain(webhooks.warnings()).collect();
+        let (listen, webrtc) = (auth::listen(reader, &auth), WebRtc::read(reader));
+        let warnings = limits.warnings().into_iter().chain(webhooks.warnings());
+        let warnings = warnings.chain(webrtc.warning(listen)).collect();
         Config {
-            listen: auth::listen(reader, &auth),
+            listen,
             public_url: auth::public_url(reader),
             twilio: Twilio::read(reader),
-            webrtc: WebRtc::read(reader),
+            webrtc,
             auth,
             warnings,
             inherited: Inherited::read(reader.env, &tools, &classes),

@@ -45,4 +45,15 @@ impl WebRtc {
         }
         WebRtc { listen, public_addresses }
     }
+
+    /// Clients of other machines are let in, and told to send to this one's loopback address.
+    pub(super) fn warning(&self, http: SocketAddr) -> Option<String> {
+        let here = self.listen.is_some_and(|listen| listen.ip().is_loopback());
+        let astray = here && !http.ip().is_loopback() && self.public_addresses.is_empty();
+        astray.then(|| {
+            "webrtc.listen is a loopback address: WebRTC calls from other machines will not \
+             connect; webrtc.public_addresses says where they would"
+                .to_owned()
+        })
+    }
 }
