@@ -210,14 +210,13 @@ impl Driver {
         let heard = self.sound.end() - windows.pending_after(samples.len()) as u64;
         let mut speech = Vec::new();
         let agent_sounds = self.call.agent_sounds();
-        windows.push(samples, agent_sounds, |probability, size| speech.push((probability, size)));
+        windows.push(samples, agent_sounds, |window| speech.push(window));
         self.windows = Some(windows);
-        let total: usize = speech.iter().map(|(_, size)| size).sum();
-        let mut at = heard.saturating_sub(total as u64);
-        for (probability, size) in speech {
-            at += size as u64;
-            let span = samples_to_duration(size, CALLER_RATE_HZ);
-            self.step(Event::Speech { probability, span, at: position(at) });
+        let total: Duration = speech.iter().map(|window| window.span).sum();
+        let mut at = position(heard).saturating_sub(total);
+        for window in speech {
+            at += window.span;
+            self.step(Event::Speech { window, at });
         }
     }
 
