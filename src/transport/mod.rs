@@ -10,6 +10,7 @@ use crate::leg::{FromCaller, ToCaller};
 
 pub mod realtime;
 pub mod twilio;
+mod websocket;
 
 /// One connected caller.
 pub trait Leg: Send {

@@ -17,6 +17,7 @@ use crate::audio::{FRAME, Pcm, duration_to_samples};
 use crate::id::ItemId;
 use crate::leg::{FromCaller, HangUp, PlayoutState, ToCaller};
 use crate::time::ms;
+use crate::transport::websocket::{close_frame, how_lost};
 use crate::transport::{Leg, LegLost};
 
 /// Bytes that may wait for a peer that reads slowly: some ten seconds of sound.
@@ -168,6 +169,12 @@ where
         }
     }
 
+    /// The connection failed: says why to the peer, where it can still hear it.
+    fn fail(&mut self, fault: axum::Error) {
+        let (how, close_code) = how_lost(fault);
+        self.be_gone(how, close_code);
+    }
+
     fn discard(&mut self) {
         self.out.clear();
         self.queued_bytes = 0;
@@ -272,7 +279,7 @@ where
     fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match ready!(Pin::new(&mut self.socket).poll_next(cx)) {
             Some(Ok(message)) => self.take(message),
-            Some(Err(_)) => self.be_gone("reset", None),
+            Some(Err(fault)) => self.fail(fault),
             None => {
                 let how = if matches!(self.state, State::Closed) { "closed" } else { "reset" };
                 self.be_gone(how, None);
@@ -330,8 +337,10 @@ where
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LegLost>> {
         loop {
-            if ready!(self.poll_write(cx)).is_err() {
-                self.be_gone("reset", None);
+            if let Err(fault) = ready!(self.poll_write(cx)) {
+                if !matches!(self.state, State::Gone(_)) {
+                    self.fail(fault);
+                }
                 return Poll::Ready(Err(LegLost));
             }
             if !matches!(self.state, State::Lingering(..)) {
@@ -358,18 +367,4 @@ fn bytes(message: &Message) -> usize {
         Message::Binary(bytes) | Message::Ping(bytes) | Message::Pong(bytes) => bytes.len(),
         Message::Close(_) => 0,
     }
-}
-
-fn close_frame(why: HangUp) -> CloseFrame {
-    let code = match why {
-        HangUp::CallerGone
-        | HangUp::Goodbye
-        | HangUp::HandedOver
-        | HangUp::Idle
-        | HangUp::TooLong => 1000,
-        HangUp::Drained => 1012,
-        HangUp::Misbehaved => 1008,
-        HangUp::Broken => 1011,
-    };
-    CloseFrame { code, reason: Utf8Bytes::from_static(why.label()) }
 }
