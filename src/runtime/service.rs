@@ -235,9 +235,7 @@ impl Service {
         let _ = self.gates.settle(slot, release);
         self.metrics.call_ended(why);
         self.registry.end(call, self.clock.now(), why);
-        if let Some(leg) = leg {
-            driver::part(leg).await;
-        }
+        driver::part(leg).await;
     }
 }
 

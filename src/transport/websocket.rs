@@ -1,6 +1,10 @@
-//! What all legs over a WebSocket tell a peer when they end, and how they were lost.
+//! What all legs over a WebSocket tell a peer when they end, how they were lost, and how they part.
 
-use axum::extract::ws::{CloseFrame, Utf8Bytes};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes};
+use futures_util::{Sink, Stream};
 use tokio_tungstenite::tungstenite;
 
 use crate::leg::HangUp;
@@ -31,5 +35,21 @@ pub(super) fn how_lost(fault: axum::Error) -> (&'static str, Option<u16>) {
         Some(Error::Protocol(_)) => ("protocol", Some(1002)),
         Some(Error::WriteBufferFull(_)) => ("protocol", None),
         _ => ("reset", None),
+    }
+}
+
+/// Pushes out what the socket still holds and reads on, unheard, until the peer has gone.
+pub(super) fn poll_part<S>(socket: &mut S, cx: &mut Context<'_>) -> Poll<()>
+where
+    S: Stream<Item = Result<Message, axum::Error>> + Sink<Message, Error = axum::Error> + Unpin,
+{
+    let flushed = Pin::new(&mut *socket).poll_flush(cx);
+    loop {
+        match Pin::new(&mut *socket).poll_next(cx) {
+            Poll::Ready(Some(Ok(_))) => {}
+            // Nobody reads any more, or nothing follows: then only our own words are waited for.
+            Poll::Ready(Some(Err(_)) | None) => return flushed.map(drop),
+            Poll::Pending => return Poll::Pending,
+        }
     }
 }

@@ -7,9 +7,13 @@ mod dialects;
 mod double;
 mod gate;
 mod goodbye;
+mod leg;
 mod nonsense;
 mod signed;
 
+#[allow(dead_code, reason = "every test binary uses its own part of this")]
+#[path = "../realtime/fake_socket.rs"]
+mod fake_socket;
 #[allow(dead_code, reason = "every test binary uses its own part of this")]
 #[path = "../server/http.rs"]
 mod http;

@@ -2,7 +2,7 @@
 //! messages.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
 use axum::extract::FromRequestParts;
@@ -13,6 +13,7 @@ use axum::response::Response;
 use futures_util::{Sink, Stream};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
@@ -78,15 +79,33 @@ impl Handshake {
     }
 }
 
+/// Bytes behind a broken frame that are thrown away at a time.
+const THROWN_BYTES: usize = 4 * 1024;
+
 /// A client's messages, in axum's words.
 pub(super) struct Wire {
     socket: WebSocketStream<Budgeted<TokioIo<Upgraded>>>,
+    /// Its frames cannot be followed any more.
+    is_broken: bool,
 }
 
 impl Wire {
     pub async fn new(stream: Budgeted<TokioIo<Upgraded>>, config: WebSocketConfig) -> Wire {
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config));
-        Wire { socket: socket.await }
+        Wire { socket: socket.await, is_broken: false }
+    }
+
+    /// What follows a broken frame is no message, but has to be read all the same: left unread it
+    /// would have the connection reset, and the close frame with it.
+    fn poll_throw_away(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut bytes = [0; THROWN_BYTES];
+        loop {
+            let mut into = ReadBuf::new(&mut bytes);
+            let read = ready!(Pin::new(self.socket.get_mut()).poll_read(cx, &mut into));
+            if read.is_err() || into.filled().is_empty() {
+                return Poll::Ready(());
+            }
+        }
     }
 }
 
@@ -97,14 +116,20 @@ impl Stream for Wire {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Message, axum::Error>>> {
+        if self.is_broken {
+            return self.poll_throw_away(cx).map(|()| None);
+        }
         loop {
-            match std::task::ready!(Pin::new(&mut self.socket).poll_next(cx)) {
+            match ready!(Pin::new(&mut self.socket).poll_next(cx)) {
                 Some(Ok(message)) => {
                     if let Some(message) = heard(message) {
                         return Poll::Ready(Some(Ok(message)));
                     }
                 }
-                Some(Err(fault)) => return Poll::Ready(Some(Err(axum::Error::new(fault)))),
+                Some(Err(fault)) => {
+                    self.is_broken = true;
+                    return Poll::Ready(Some(Err(axum::Error::new(fault))));
+                }
                 None => return Poll::Ready(None),
             }
         }

@@ -11,7 +11,7 @@ use super::outbox::Outbox;
 use super::protocol::Protocol;
 use super::session::Defaults;
 use crate::leg::{FromCaller, ToCaller};
-use crate::transport::websocket::{close_frame, how_lost};
+use crate::transport::websocket::{self, close_frame, how_lost};
 use crate::transport::{Leg, LegLost};
 
 /// Room that is kept for what one message says to the call.
@@ -198,6 +198,11 @@ where
                 Poll::Ready(Err(LegLost))
             }
         }
+    }
+
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while !matches!(ready!(self.poll_recv(cx)), FromCaller::Gone { .. }) {}
+        websocket::poll_part(&mut self.socket, cx)
     }
 
     fn name(&self) -> &'static str {

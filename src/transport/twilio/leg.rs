@@ -17,7 +17,7 @@ use crate::audio::{FRAME, Pcm, duration_to_samples};
 use crate::id::ItemId;
 use crate::leg::{FromCaller, HangUp, PlayoutState, ToCaller};
 use crate::time::ms;
-use crate::transport::websocket::{close_frame, how_lost};
+use crate::transport::websocket::{self, close_frame, how_lost};
 use crate::transport::{Leg, LegLost};
 
 /// Bytes that may wait for a peer that reads slowly: some ten seconds of sound.
@@ -350,6 +350,11 @@ where
                 ready!(self.poll_take(cx));
             }
         }
+    }
+
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while !matches!(ready!(self.poll_recv(cx)), FromCaller::Gone { .. }) {}
+        websocket::poll_part(&mut self.socket, cx)
     }
 
     fn greets(&self) -> bool {
