@@ -119,11 +119,11 @@ where
                 self.unflushed = true;
                 self.be_gone("closed", None);
             }
-            Message::Text(_) | Message::Binary(_) => {
-                if matches!(self.state, State::Open | State::Lingering(..)) {
-                    self.hear(&message);
-                }
-            }
+            Message::Text(_) | Message::Binary(_) => match self.state {
+                State::Open => self.hear(&message),
+                State::Lingering(..) => self.hear_last(&message),
+                State::Closing(_) | State::Closed | State::Gone(_) => {}
+            },
         }
     }
 
@@ -139,14 +139,29 @@ where
                 }
             }
             Some(Said::Key(key)) => self.heard.push_back(FromCaller::Dtmf(key)),
-            Some(Said::Mark(name)) => {
-                if let Some((item, played)) = self.far_end.played(&name) {
-                    self.heard.push_back(FromCaller::Heard { item, played });
-                }
-            }
+            Some(Said::Mark(name)) => self.hear_mark(&name),
             Some(Said::Stop) => self.be_gone("closed", Some(1000)),
             Some(Said::Nothing) => {}
             Some(Said::Start(_)) | None => self.hear_nonsense(),
+        }
+    }
+
+    /// The call is over, and nobody meters what still comes: sound is not even decoded.
+    fn hear_last(&mut self, message: &Message) {
+        if self.dialect.is_sound(message) {
+            return;
+        }
+        match self.dialect.parse(message) {
+            Some(Said::Mark(name)) => self.hear_mark(&name),
+            Some(Said::Stop) => self.be_gone("closed", Some(1000)),
+            Some(Said::Media { .. } | Said::Key(_) | Said::Nothing) => {}
+            Some(Said::Start(_)) | None => self.hear_nonsense(),
+        }
+    }
+
+    fn hear_mark(&mut self, name: &str) {
+        if let Some((item, played)) = self.far_end.played(name) {
+            self.heard.push_back(FromCaller::Heard { item, played });
         }
     }
 

@@ -35,6 +35,11 @@ pub trait Dialect: Send + Sync + std::fmt::Debug {
     /// Reads one message; `None` is none of this dialect's.
     fn parse(&self, message: &Message) -> Option<Said>;
 
+    /// A message is sound, as far as can be told without decoding it.
+    fn is_sound(&self, message: &Message) -> bool {
+        json::event(message).is_some_and(|event| event.event == "media")
+    }
+
     /// The agent's sound, encoded as the stream's start said.
     fn media(&self, to: &Start, sound: &[u8]) -> Message;
 

@@ -35,6 +35,10 @@ impl Dialect for Vonage {
         }
     }
 
+    fn is_sound(&self, message: &Message) -> bool {
+        matches!(message, Message::Binary(_))
+    }
+
     fn media(&self, _: &Start, sound: &[u8]) -> Message {
         Message::Binary(sound.to_vec().into())
     }
