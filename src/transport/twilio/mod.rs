@@ -25,7 +25,7 @@ pub use sound::Encoding;
 
 /// Every dialect there is; each is served at `/v1/` and its name.
 pub const DIALECTS: &[&dyn Dialect] =
-    &[&media_streams::Twilio, &telnyx::Telnyx, &plivo::Plivo, &vonage::Vonage, &exotel::Exotel];
+    &[&media_streams::TWILIO, &telnyx::TELNYX, &plivo::Plivo, &vonage::Vonage, &exotel::EXOTEL];
 
 /// How one provider writes a media stream.
 pub trait Dialect: Send + Sync + std::fmt::Debug {
