@@ -38,7 +38,7 @@ async fn a_little_nonsense_changes_nothing() {
     for number in 0..200 {
         caller.send(json!({"event": "weather", "number": number})).await;
     }
-    caller.send(json!({"event": "mark", "mark": {"name": "0.item_1.77"}})).await;
+    caller.send(json!({"event": "mark", "mark": {"name": "item_1.77"}})).await;
     caller.until("the greeting is heard", |double| double.played_ms() >= 700).await;
     caller.speak(900);
     caller.until("the answer is heard", |double| double.played_ms() >= 1_200).await;

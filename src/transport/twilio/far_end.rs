@@ -1,5 +1,5 @@
-//! What the far end has been sent and not yet confirmed: marks, epochs, and the sound that a pause
-//! throws away there and a resume sends again.
+//! What the far end has been sent and not yet confirmed: marks, and the sound that a pause throws
+//! away there and a resume sends again.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,15 +20,15 @@ const KEPT_MAX: Duration = ms(3_000);
 #[derive(Debug)]
 pub(super) struct FarEnd {
     encoding: Encoding,
-    /// Marks of an earlier epoch say nothing any more: a clear has returned them.
-    epoch: u32,
     /// The item that was sent last.
     item: Option<ItemId>,
     /// Bytes of it that were sent.
     sent: usize,
     /// Where in it the last mark stands.
     marked: usize,
+    /// Those sent since the last clear, which returns all before it: those say nothing any more.
     marks: VecDeque<Mark>,
+    /// No two marks of a stream have one name.
     names: u32,
     /// The newest of the item's encoded sound, up to `sent`.
     kept: VecDeque<u8>,
@@ -46,7 +46,6 @@ impl FarEnd {
     pub fn new(encoding: Encoding) -> FarEnd {
         FarEnd {
             encoding,
-            epoch: 0,
             item: None,
             sent: 0,
             marked: 0,
@@ -77,7 +76,7 @@ impl FarEnd {
         let item = self.item.clone().filter(|_| self.sent > self.marked)?;
         self.marked = self.sent;
         self.names += 1;
-        let name = format!("{}.{}.{}", self.epoch, item.as_str(), self.names);
+        let name = format!("{}.{}", item.as_str(), self.names);
         if self.marks.len() == MARKS_MAX {
             self.marks.pop_front();
         }
@@ -86,7 +85,7 @@ impl FarEnd {
     }
 
     /// A mark came back: how much of which item was played. Marks are played in order; one that is
-    /// not out (forged, of an earlier epoch, or twice) says nothing.
+    /// not out (forged, returned by a clear, or twice) says nothing.
     pub fn played(&mut self, name: &str) -> Option<(ItemId, Duration)> {
         let place = self.marks.iter().position(|mark| mark.name == name)?;
         let Mark { item, at, .. } = self.marks.drain(..=place).next_back()?;
@@ -100,7 +99,6 @@ impl FarEnd {
 
     /// The far end is cleared: the marks that come back now are no evidence of hearing.
     pub fn clear(&mut self) {
-        self.epoch += 1;
         self.marks.clear();
         self.marked = self.sent;
     }
@@ -141,7 +139,7 @@ mod tests {
         assert_eq!(far_end.sent(&item, &[2; 160]), None);
         let second = far_end.mark().expect("a phrase ends");
         assert_eq!(far_end.mark(), None, "nothing was sent since");
-        assert_eq!(far_end.played("0.item_1.9"), None, "forged");
+        assert_eq!(far_end.played("item_1.9"), None, "forged");
         assert_eq!(far_end.played(&first), Some((item.clone(), ms(20))));
         assert_eq!(far_end.played(&first), None, "twice");
         far_end.clear();

@@ -53,8 +53,8 @@ where
 /// One stream of media between a telephone call and ours.
 ///
 /// *Heard* are the far end's marks: behind the first frame, every 200 ms and behind each phrase one
-/// is sent, and what comes back corrects the call's paced clock. A mark names the epoch in which it
-/// was sent; a clear begins another, so that marks returned by a clear are no evidence.
+/// is sent, and what comes back corrects the call's paced clock. A clear forgets the marks that are
+/// out: those that it returns are no evidence.
 ///
 /// A pause clears the far end at once. What was not heard is kept and sent again when the agent
 /// goes on.
