@@ -7,8 +7,8 @@ use std::time::Duration;
 use axum::extract::ws::Message;
 use floorkeeper::audio::Pcm;
 use floorkeeper::codec::g711::Law;
-use floorkeeper::id::{Generation, ItemId};
-use floorkeeper::leg::{FromCaller, HangUp, ToCaller};
+use floorkeeper::id::{Generation, ItemId, ResponseId};
+use floorkeeper::leg::{FromCaller, HangUp, PlayoutState, ToCaller};
 use floorkeeper::transport::Leg;
 use floorkeeper::transport::twilio::{DIALECTS, Encoding, Start, StreamLeg};
 
@@ -103,4 +103,60 @@ async fn a_goodbye_that_was_heard_is_not_waited_for() {
     let item = ItemId::new("item_1");
     let played = Duration::from_millis(20);
     assert_eq!(recv(&mut leg), Poll::Ready(FromCaller::Heard { item, played }));
+}
+
+/// Samples that were sent as binary messages, message by message.
+fn frames(socket: &FakeSocket) -> Vec<Vec<i16>> {
+    let samples = |bytes: &[u8]| {
+        bytes.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect()
+    };
+    let sent = socket.wire(|wire| wire.sent.drain(..).collect::<Vec<_>>());
+    let binary = sent.iter().filter_map(|message| match message {
+        Message::Binary(bytes) => Some(samples(bytes)),
+        _ => None,
+    });
+    binary.collect()
+}
+
+/// A far end that plays whole frames is sent whole frames: a resume in the middle of one stretches
+/// nothing and loses nothing, and only an answer's end is filled up.
+#[test]
+fn frames_are_whole_behind_a_resume_in_the_middle_of_one() {
+    let (socket, mut leg) = begun("vonage", Encoding::Linear(16_000));
+    let item = ItemId::new("item_1");
+    let mut told = Vec::new();
+    let mut say = |leg: &mut StreamLeg<FakeSocket>, samples: usize| {
+        let from = told.len();
+        let pcm = Pcm { rate_hz: 16_000, samples: (from..from + samples).map(|n| n as i16).collect() };
+        told.extend_from_slice(&pcm.samples);
+        let (item, generation) = (item.clone(), Generation(0));
+        leg.send(ToCaller::Audio { response: None, item, generation, pcm }).unwrap();
+        assert_eq!(flush(leg), Poll::Ready(Ok(())));
+        told.clone()
+    };
+    for _ in 0..5 {
+        say(&mut leg, 320);
+    }
+    assert_eq!(frames(&socket).len(), 5);
+    for (state, played_ms) in [(PlayoutState::Paused, 70), (PlayoutState::Resumed, 70)] {
+        let played = Duration::from_millis(played_ms);
+        leg.send(ToCaller::Playout { state, item: item.clone(), played }).unwrap();
+    }
+    say(&mut leg, 320);
+    let told = say(&mut leg, 100);
+    let ended = ToCaller::MessageEnded {
+        response: ResponseId(1),
+        item: item.clone(),
+        completed: true,
+        text: String::new(),
+    };
+    let frames_so_far = frames(&socket);
+    leg.send(ended).unwrap();
+    assert_eq!(flush(&mut leg), Poll::Ready(Ok(())));
+    let all: Vec<Vec<i16>> = frames_so_far.into_iter().chain(frames(&socket)).collect();
+    assert!(all.iter().all(|frame| frame.len() == 320), "{:?}", all.iter().map(Vec::len));
+    let heard = all.concat();
+    let sounds = told.len() - 1_120;
+    assert_eq!(heard[..sounds], told[1_120..], "from 70 ms on, without a gap");
+    assert!(heard.len() - sounds < 320 && heard[sounds..].iter().all(|&sample| sample == 0));
 }

@@ -13,7 +13,7 @@ use super::far_end::FarEnd;
 use super::order::Order;
 use super::sound::SoundIn;
 use super::{Dialect, Said, Start};
-use crate::audio::{FRAME, Pcm, duration_to_samples};
+use crate::audio::Pcm;
 use crate::id::ItemId;
 use crate::leg::{FromCaller, HangUp, PlayoutState, ToCaller};
 use crate::time::ms;
@@ -200,8 +200,9 @@ where
         self.out.push_back(message);
     }
 
-    fn push_mark(&mut self, name: Option<String>) {
-        if let Some(name) = name {
+    /// A mark behind what was sent, unless one stands there.
+    fn push_mark(&mut self) {
+        if let Some(name) = self.far_end.mark() {
             self.push(self.dialect.mark(&self.start, &name));
         }
     }
@@ -209,11 +210,10 @@ where
     fn say(&mut self, what: ToCaller) {
         match what {
             ToCaller::Audio { item, pcm, .. } => self.say_sound(&item, &pcm),
-            // A phrase begins here, or nothing follows: what was sent so far is one to its end.
-            ToCaller::Text { .. } | ToCaller::MessageEnded { .. } => {
-                let mark = self.far_end.mark();
-                self.push_mark(mark);
-            }
+            // A phrase begins here: what was sent so far is one to its end.
+            ToCaller::Text { .. } => self.push_mark(),
+            ToCaller::MessageEnded { item, .. } if self.far_end.is_of_another(&item) => {}
+            ToCaller::MessageEnded { .. } => self.end_item(),
             ToCaller::ClearFarEnd { .. } => self.clear(),
             ToCaller::Playout { state, item, played } => match state {
                 PlayoutState::Paused => self.clear(),
@@ -227,10 +227,30 @@ where
     }
 
     fn say_sound(&mut self, item: &ItemId, pcm: &Pcm) {
-        let sound = self.start.encoding.encode(&pcm.samples);
-        self.push(self.dialect.media(&self.start, &sound));
-        let mark = self.far_end.sent(item, &sound);
-        self.push_mark(mark);
+        if self.far_end.is_of_another(item) {
+            self.end_item();
+        }
+        self.far_end.give(item, &self.start.encoding.encode(&pcm.samples));
+        self.push_sound();
+    }
+
+    fn push_sound(&mut self) {
+        while let Some(mut sound) = self.far_end.send() {
+            if self.dialect.wants_whole_frames() {
+                self.start.encoding.fill_frame(&mut sound);
+            }
+            self.push(self.dialect.media(&self.start, &sound));
+            if self.far_end.mark_is_due() {
+                self.push_mark();
+            }
+        }
+    }
+
+    /// Nothing follows of what sounds: the rest of it goes out, and is marked.
+    fn end_item(&mut self) {
+        self.far_end.end();
+        self.push_sound();
+        self.push_mark();
     }
 
     /// What is queued here goes as well: nothing of it may follow the clear.
@@ -241,27 +261,25 @@ where
     }
 
     fn say_again(&mut self, item: &ItemId, heard: Duration) {
-        let encoding = self.start.encoding;
-        let frame = duration_to_samples(FRAME, encoding.rate_hz()) * encoding.sample_bytes();
-        for sound in self.far_end.unheard(item, heard).chunks(frame) {
-            self.push(self.dialect.media(&self.start, sound));
-        }
-        let mark = self.far_end.mark();
-        self.push_mark(mark);
+        self.far_end.rewind(item, heard);
+        self.push_sound();
+        self.push_mark();
     }
 
     /// The provider ends the telephone call when the stream is closed.
     fn hang_up(&mut self, why: HangUp) {
         let close = close_frame(why);
-        let (mark, last_words) = match why {
+        let last_words = match why {
             HangUp::Goodbye
             | HangUp::HandedOver
             | HangUp::Drained
             | HangUp::Idle
-            | HangUp::TooLong => (self.far_end.mark(), true),
-            HangUp::CallerGone | HangUp::Misbehaved | HangUp::Broken => (None, false),
+            | HangUp::TooLong => true,
+            HangUp::CallerGone | HangUp::Misbehaved | HangUp::Broken => false,
         };
-        self.push_mark(mark);
+        if last_words {
+            self.end_item();
+        }
         self.state = match last_words && self.far_end.is_playing() {
             true => State::Lingering(close, Box::pin(tokio::time::sleep(LINGER_MAX))),
             false => State::Closing(close),

@@ -40,6 +40,11 @@ pub trait Dialect: Send + Sync + std::fmt::Debug {
         json::event(message).is_some_and(|event| event.event == "media")
     }
 
+    /// Its far end plays a frame that is shorter than 20 ms as a whole one.
+    fn wants_whole_frames(&self) -> bool {
+        false
+    }
+
     /// The agent's sound, encoded as the stream's start said.
     fn media(&self, to: &Start, sound: &[u8]) -> Message;
 

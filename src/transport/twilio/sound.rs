@@ -1,6 +1,6 @@
 //! Sound of telephone calls: from and to 16-bit samples.
 
-use crate::audio::CALLER_RATE_HZ;
+use crate::audio::{CALLER_RATE_HZ, FRAME, duration_to_samples};
 use crate::codec::g711::{self, Law};
 use crate::codec::resample::Resampler;
 
@@ -59,6 +59,17 @@ impl Encoding {
             Encoding::Linear(_) => bytes.extend(samples.iter().flat_map(|s| s.to_le_bytes())),
         }
         bytes
+    }
+
+    /// Bytes of 20 ms.
+    pub fn frame_bytes(self) -> usize {
+        duration_to_samples(FRAME, self.rate_hz()) * self.sample_bytes()
+    }
+
+    /// Fills a frame up with silence.
+    pub(super) fn fill_frame(self, sound: &mut Vec<u8>) {
+        let missing = self.frame_bytes().saturating_sub(sound.len());
+        sound.extend(self.encode(&vec![0; missing / self.sample_bytes()]));
     }
 
     fn decode(self, bytes: &[u8], out: &mut Vec<i16>) {

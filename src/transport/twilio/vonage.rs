@@ -39,6 +39,10 @@ impl Dialect for Vonage {
         matches!(message, Message::Binary(_))
     }
 
+    fn wants_whole_frames(&self) -> bool {
+        true
+    }
+
     fn media(&self, _: &Start, sound: &[u8]) -> Message {
         Message::Binary(sound.to_vec().into())
     }
