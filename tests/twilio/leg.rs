@@ -9,8 +9,8 @@ use floorkeeper::audio::Pcm;
 use floorkeeper::codec::g711::Law;
 use floorkeeper::id::{Generation, ItemId, ResponseId};
 use floorkeeper::leg::{FromCaller, HangUp, PlayoutState, ToCaller};
-use floorkeeper::transport::Leg;
 use floorkeeper::transport::twilio::{DIALECTS, Encoding, Start, StreamLeg};
+use floorkeeper::transport::{Leg, LegLost};
 
 use crate::fake_socket::{FakeSocket, flush, named, part, recv};
 
@@ -127,7 +127,8 @@ fn frames_are_whole_behind_a_resume_in_the_middle_of_one() {
     let mut told = Vec::new();
     let mut say = |leg: &mut StreamLeg<FakeSocket>, samples: usize| {
         let from = told.len();
-        let pcm = Pcm { rate_hz: 16_000, samples: (from..from + samples).map(|n| n as i16).collect() };
+        let pcm =
+            Pcm { rate_hz: 16_000, samples: (from..from + samples).map(|n| n as i16).collect() };
         told.extend_from_slice(&pcm.samples);
         let (item, generation) = (item.clone(), Generation(0));
         leg.send(ToCaller::Audio { response: None, item, generation, pcm }).unwrap();
@@ -159,4 +160,24 @@ fn frames_are_whole_behind_a_resume_in_the_middle_of_one() {
     let sounds = told.len() - 1_120;
     assert_eq!(heard[..sounds], told[1_120..], "from 70 ms on, without a gap");
     assert!(heard.len() - sounds < 320 && heard[sounds..].iter().all(|&sample| sample == 0));
+}
+
+/// Ten seconds of sound may wait for a peer that does not read, however it is encoded and written.
+#[test]
+fn a_peer_that_does_not_read_is_lost_after_ten_seconds_of_sound() {
+    for (name, encoding) in [
+        ("twilio", Encoding::G711(Law::Mu)),
+        ("exotel", Encoding::Linear(8_000)),
+        ("plivo", Encoding::Linear(16_000)),
+        ("telnyx", Encoding::Linear(24_000)),
+        ("vonage", Encoding::Linear(16_000)),
+    ] {
+        let (socket, mut leg) = begun(name, encoding);
+        socket.wire(|wire| wire.blocked = true);
+        let mut say = || leg.send(sound("item_1", encoding.rate_hz(), 20));
+        let lost_at = (0..1_000).find(|_| say() == Err(LegLost));
+        // A few of them are marks.
+        assert!(matches!(lost_at, Some(450..=500)), "{name}: {lost_at:?}");
+        assert_eq!(recv(&mut leg), Poll::Ready(FromCaller::Gone { how: "protocol" }));
+    }
 }

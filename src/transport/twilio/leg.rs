@@ -20,8 +20,8 @@ use crate::time::ms;
 use crate::transport::websocket::{self, close_frame, how_lost};
 use crate::transport::{Leg, LegLost};
 
-/// Bytes that may wait for a peer that reads slowly: some ten seconds of sound.
-const QUEUE_MAX_BYTES: usize = 128 * 1024;
+/// Frames of sound that may wait for a peer that reads slowly: ten seconds.
+const QUEUE_MAX_FRAMES: usize = 500;
 /// Messages of one stream that may make no sense; one that says more nonsense is ended.
 const WRONG_MAX: u32 = 50;
 /// The goodbye is heard to its end for so long at most.
@@ -68,6 +68,8 @@ pub struct StreamLeg<S> {
     far_end: FarEnd,
     out: VecDeque<Message>,
     queued_bytes: usize,
+    /// Bytes that [`QUEUE_MAX_FRAMES`] have as this dialect writes them.
+    queue_max_bytes: usize,
     heard: VecDeque<FromCaller>,
     /// Messages that made no sense.
     wrong: u32,
@@ -95,7 +97,9 @@ where
 {
     /// A stream that has begun.
     pub fn new(socket: S, dialect: &'static dyn Dialect, start: Start) -> Self {
+        let frame = dialect.media(&start, &vec![0; start.encoding.frame_bytes()]);
         StreamLeg {
+            queue_max_bytes: bytes(&frame) * QUEUE_MAX_FRAMES,
             sound_in: SoundIn::new(start.encoding),
             far_end: FarEnd::new(start.encoding),
             socket,
@@ -361,7 +365,7 @@ where
             _ => return Ok(()),
         }
         self.say(what);
-        if self.queued_bytes > QUEUE_MAX_BYTES {
+        if self.queued_bytes > self.queue_max_bytes {
             self.be_gone("protocol", None);
             return Err(LegLost);
         }
