@@ -10,20 +10,18 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::{get, post};
 use futures_util::SinkExt;
-use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 
 use super::accept::Place as Connection;
 use super::auth::Caller;
-use super::budget::Budgeted;
 use super::kept::Kept;
-use super::realtime::{HANDSHAKE_MAX, bounds, take_slot};
+use super::realtime::{HANDSHAKE_MAX, take_slot};
 use super::slot::Slot;
 use super::upgrade::{Handshake, Wire};
 use super::{Site, answer, twilio_auth, twilio_voice};
 use crate::config::Agent;
 use crate::dialogue::ToolChoice;
-use crate::id::{CallId, Stage};
+use crate::id::CallId;
 use crate::leg::{Modality, Settings};
 use crate::runtime::service::Accepted;
 use crate::runtime::variables::Variables;
@@ -120,23 +118,9 @@ fn switch(
     handshake: Handshake,
     connection: Arc<Connection>,
 ) -> Response {
-    let (mut response, upgrade) = handshake.take(None);
-    if site.service.config.admission.expose_headers {
-        answer::expose(&site.service, Stage::Call, response.headers_mut());
-    }
-    tokio::spawn(async move {
-        // Who left before the upgrade never had a call; the slot goes back unused.
-        if let Ok(upgraded) = upgrade.await {
-            let max = MESSAGE_MAX as u64;
-            let stream = Budgeted::new(TokioIo::new(upgraded), site.large.clone(), max);
-            let socket = Wire::new(stream, bounds(MESSAGE_MAX)).await;
-            let realtime = &site.service.config.realtime;
-            let socket = Kept::new(socket, realtime.ping, realtime.dead_after);
-            run(site, dialect, seated, socket).await;
-        }
-        drop(connection);
-    });
-    response
+    handshake.switch(&site.clone(), connection, None, MESSAGE_MAX, move |socket| {
+        run(site, dialect, seated, socket)
+    })
 }
 
 async fn run(site: Site, dialect: &'static dyn Dialect, seated: Seated, mut socket: Kept<Wire>) {

@@ -2,6 +2,7 @@
 //! messages.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
@@ -19,8 +20,15 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, protocol};
 
-use super::answer;
+use super::accept::Place;
 use super::budget::Budgeted;
+use super::kept::Kept;
+use super::{Site, answer};
+use crate::id::Stage;
+
+/// Bytes tungstenite may buffer towards one peer beyond the largest event. It is handed one event
+/// at a time; what waits behind that one is bounded by the leg.
+const WRITE_BUFFER_MAX: usize = 256 * 1024;
 
 /// A request that asks for a WebSocket as RFC 6455 wants it.
 pub(super) struct Handshake {
@@ -64,19 +72,60 @@ fn names(headers: &HeaderMap, header: header::HeaderName, word: &str) -> bool {
 }
 
 impl Handshake {
-    /// The answer, and the connection that it turns into.
-    pub fn take(self, subprotocol: Option<&'static str>) -> (Response, OnUpgrade) {
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        let headers = response.headers_mut();
-        headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-        headers.insert(header::SEC_WEBSOCKET_ACCEPT, self.accept);
-        if let Some(name) = subprotocol {
-            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(name));
+    /// Answers with the upgrade, and runs a call over what the connection turns into. A client that
+    /// left before it was upgraded never had a call: what `call` holds goes back unused.
+    pub fn switch<Calling>(
+        self,
+        site: &Site,
+        place: Arc<Place>,
+        subprotocol: Option<&'static str>,
+        message_max: usize,
+        call: impl FnOnce(Kept<Wire>) -> Calling + Send + 'static,
+    ) -> Response
+    where
+        Calling: Future<Output = ()> + Send + 'static,
+    {
+        let large = site.large.clone();
+        let realtime = &site.service.config.realtime;
+        let (ping, dead_after) = (realtime.ping, realtime.dead_after);
+        let upgrade = self.upgrade;
+        tokio::spawn(async move {
+            if let Ok(upgraded) = upgrade.await {
+                let stream = Budgeted::new(TokioIo::new(upgraded), large, message_max as u64);
+                let socket = Wire::new(stream, bounds(message_max)).await;
+                call(Kept::new(socket, ping, dead_after)).await;
+            }
+            drop(place);
+        });
+        let mut response = switching(self.accept, subprotocol);
+        if site.service.config.admission.expose_headers {
+            answer::expose(&site.service, Stage::Call, response.headers_mut());
         }
-        (response, self.upgrade)
+        response
     }
+}
+
+fn switching(accept: HeaderValue, subprotocol: Option<&'static str>) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    if let Some(name) = subprotocol {
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(name));
+    }
+    response
+}
+
+/// The library's defaults bound next to nothing.
+fn bounds(message_max: usize) -> WebSocketConfig {
+    WebSocketConfig::default()
+        .read_buffer_size(8 * 1024)
+        .write_buffer_size(0)
+        .max_write_buffer_size(message_max + WRITE_BUFFER_MAX)
+        .max_message_size(Some(message_max))
+        .max_frame_size(Some(message_max))
 }
 
 /// Bytes behind a broken frame that are thrown away at a time.
@@ -90,7 +139,7 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub async fn new(stream: Budgeted<TokioIo<Upgraded>>, config: WebSocketConfig) -> Wire {
+    async fn new(stream: Budgeted<TokioIo<Upgraded>>, config: WebSocketConfig) -> Wire {
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config));
         Wire { socket: socket.await, is_broken: false }
     }
