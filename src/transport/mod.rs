@@ -10,7 +10,7 @@ use crate::leg::{FromCaller, ToCaller};
 
 pub mod realtime;
 pub mod twilio;
-mod websocket;
+pub mod websocket;
 
 /// One connected caller.
 pub trait Leg: Send {

@@ -39,7 +39,7 @@ pub(super) fn how_lost(fault: axum::Error) -> (&'static str, Option<u16>) {
 }
 
 /// Pushes out what the socket still holds and reads on, unheard, until the peer has gone.
-pub(super) fn poll_part<S>(socket: &mut S, cx: &mut Context<'_>) -> Poll<()>
+pub fn poll_part<S>(socket: &mut S, cx: &mut Context<'_>) -> Poll<()>
 where
     S: Stream<Item = Result<Message, axum::Error>> + Sink<Message, Error = axum::Error> + Unpin,
 {

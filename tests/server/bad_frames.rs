@@ -11,7 +11,7 @@ use crate::rig::{LIMIT, Rig};
 const FIN_TEXT: u8 = 0x81;
 
 /// A frame as a client has to send it: masked, here with zeros.
-fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     assert!(payload.len() < 65_536);
     let mut bytes = vec![first];
     match payload.len() {
@@ -34,7 +34,7 @@ async fn session(rig: &Rig) -> TcpStream {
 }
 
 /// Reads the server's frames up to its close frame and gives its code.
-async fn close_code(stream: &mut TcpStream) -> u16 {
+pub async fn close_code(stream: &mut TcpStream) -> u16 {
     loop {
         let (first, payload) = timeout(LIMIT, next_frame(stream)).await.expect("frames in time");
         if first == 0x88 {

@@ -5,6 +5,7 @@ mod barge_in;
 mod conversation;
 mod dialects;
 mod double;
+mod drain;
 mod gate;
 mod goodbye;
 mod leg;

@@ -90,7 +90,8 @@ pub(super) async fn offer_call(
     let class = service.config.classes.find(agent.class.as_deref());
     let owner = OwnerId(CALL_GATE_OWNERS | call.0);
     let of_whom = |offer| Offer { tenant: caller.tenant, class, ..offer };
-    slot::take(&service.gates, owner, of_whom).await
+    let present = service.callers.arrive();
+    Ok(slot::take(&service.gates, owner, of_whom).await?.of_caller(present))
 }
 
 async fn run(
