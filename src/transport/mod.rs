@@ -12,6 +12,9 @@ pub mod realtime;
 pub mod twilio;
 pub mod websocket;
 
+/// Rates of the agent's sound on a leg, in Hz: prompts are brought to them before the first call.
+pub const LEG_RATES_HZ: [u32; 3] = [24_000, 16_000, 8_000];
+
 /// One connected caller.
 pub trait Leg: Send {
     /// The next thing the caller's end says. [`FromCaller::Gone`] is the last one. Cancel-safe.

@@ -74,7 +74,7 @@ async fn a_close_code_is_seen_by_a_peer_that_sends_on() {
     let rig = Rig::start(&[]).await;
     let endless = "x".repeat(4 << 20);
     for (what, code) in [(endless.as_str(), 1009), ("no JSON", 1008)] {
-        let mut bad = Double::call(&rig, json!({})).await;
+        let bad = Double::call(&rig, json!({})).await;
         let (mut says, mut hears) = bad.socket.split();
         let sending = async {
             for _ in 0..2_000 {
