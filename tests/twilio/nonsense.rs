@@ -67,8 +67,7 @@ async fn much_nonsense_ends_its_own_call_only() {
     rig.quiet().await;
 }
 
-/// Who breaks the protocol is told by which code, whatever they still send: what is left unread
-/// would have the connection reset, and the close frame with it.
+/// Who breaks the protocol is told by which code, whatever they still send.
 #[tokio::test]
 async fn a_close_code_is_seen_by_a_peer_that_sends_on() {
     let rig = Rig::start(&[]).await;
