@@ -17,6 +17,7 @@ use crate::runtime::serving::Serving;
 use crate::runtime::start;
 use crate::runtime::{http, promises as callbacks};
 use crate::store::OpenError;
+use crate::transport::LEG_RATES_HZ;
 
 /// What `serve` is given.
 #[derive(Debug, Args)]
@@ -31,9 +32,6 @@ pub struct ServeArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
 }
-
-/// Rates of legs: prompts are brought to them before the first call.
-const LEG_RATES_HZ: [u32; 2] = [24_000, 8_000];
 
 /// Serves until a signal, then drains.
 pub async fn run(args: ServeArgs) -> ExitCode {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -316,13 +316,13 @@ impl Driver {
         }
     }
 
-    /// Lets go of everything but what gates may still be sending, and the leg, where its peer may
-    /// still be there.
-    pub fn leave(self) -> (mpsc::Receiver<Wake>, Option<Box<dyn Leg>>) {
+    /// Lets go of everything but what gates may still be sending, and the leg, which has yet to
+    /// part from its peer.
+    pub fn leave(self) -> (mpsc::Receiver<Wake>, Box<dyn Leg>) {
         for started in self.runs.values() {
             started.cancel.cancel();
         }
-        (self.control, self.leg_is_up.then_some(self.leg))
+        (self.control, self.leg)
     }
 
     /// The last words out, for a bounded time.
@@ -336,13 +336,9 @@ impl Driver {
     }
 }
 
-/// Reads on until the peer has answered our goodbye, for a bounded time: a connection that is
-/// dropped with something unread is reset, and the reset overtakes the last words.
+/// Parts from the peer, for a bounded time.
 pub(super) async fn part(mut leg: Box<dyn Leg>) {
-    let parted = std::future::poll_fn(|cx| {
-        while !matches!(ready!(leg.poll_recv(cx)), FromCaller::Gone { .. }) {}
-        Poll::Ready(())
-    });
+    let parted = std::future::poll_fn(|cx| leg.poll_part(cx));
     let _ = tokio::time::timeout(PARTING_MAX, parted).await;
 }
 

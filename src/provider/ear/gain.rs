@@ -1,8 +1,7 @@
 //! A caller's own gain in front of the speech detector: quiet lines are heard as well as loud ones.
 //!
-//! Only the detector hears it; recognisers and end-of-turn models level their input themselves. It
-//! follows the loudest quarter of a second, rises slowly and falls at once, and never lifts the
-//! line's own noise to where it could be taken for speech.
+//! Only the detector hears it. It follows every window that stands out from the line's noise, rises
+//! slowly and falls at once, and never lifts that noise to where it could be taken for speech.
 
 use std::collections::VecDeque;
 
