@@ -2,13 +2,19 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use floorkeeper::id::Stage;
 use floorkeeper::runtime::promises::{self, unix_ms};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 use crate::http::{self, Answer};
 use crate::rig::{Rig, eventually};
+
+/// A request that nothing has come of by then was left before it was read.
+const HEARD_MAX: Duration = Duration::from_millis(500);
 
 /// A server with a store of its own, whose folder goes with it.
 pub struct Desk {
@@ -67,6 +73,22 @@ impl Desk {
         }
         let body = if body.is_null() { String::new() } else { body.to_string() };
         http::ask(self.rig.serving.address, method, path, &headers, &body).await
+    }
+
+    /// Asks, and leaves without waiting for the answer, until something comes of it: who leaves
+    /// before they were read has asked nothing.
+    pub async fn ask_and_leave(&self, path: &str, body: &Value) {
+        let (to, body) = (self.rig.serving.address, body.to_string());
+        let head = format!("POST {path} HTTP/1.1\r\nHost: {to}\r\n");
+        let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+        let promises = self.rig.service().promises().unwrap().clone();
+        let version = promises.version();
+        while promises.version() == version {
+            let mut stream = TcpStream::connect(to).await.unwrap();
+            stream.write_all(request.as_bytes()).await.unwrap();
+            drop(stream);
+            promises.wait_for_change(version, HEARD_MAX).await;
+        }
     }
 
     pub async fn get(&self, path: &str) -> Value {
@@ -185,6 +207,27 @@ async fn a_key_makes_a_request_once() {
     let bad = [("Idempotency-Key", " ")];
     let bad = desk.ask_with("POST", "/v1/callbacks", &bad, &wanted("+15555550102")).await;
     refused(&bad, 400, "invalid_idempotency_key");
+}
+
+/// A client that leaves in the middle of a request: what is on record has its consequences.
+#[tokio::test]
+async fn whoever_leaves_early_cuts_nothing_off() {
+    let desk = Desk::open(&[]).await;
+    let held = async |many: u64| {
+        let look = || match desk.rig.counts(Stage::Callback).active {
+            active if active == many => Ok(()),
+            active => Err(format!("{active} are held")),
+        };
+        eventually("the units of what is on record are held", look).await;
+    };
+    for number in 0..20 {
+        desk.ask_and_leave("/v1/callbacks", &wanted(&format!("+155555501{number:02}"))).await;
+        let list = desk.get("/v1/callbacks?state=due").await;
+        let made = list["callbacks"][0].clone();
+        held(1).await;
+        desk.ask_and_leave(&path(&made["id"], "cancel"), &Value::Null).await;
+        held(0).await;
+    }
 }
 
 /// Issue 5, *bad input*: a JSON error with a stable code and the right status; nothing is kept.

@@ -102,6 +102,18 @@ async fn an_acknowledged_handoff_is_said_and_counts_once() {
     );
 }
 
+/// Whoever takes the caller may close their connection at once: the call hears of it all the same.
+#[tokio::test]
+async fn a_human_who_does_not_wait_for_answers_is_heard() {
+    let (desk, mut client, id) = waiting_caller(&[]).await;
+    let path = |what: &str| format!("/v1/handoffs/{id}/{what}");
+    desk.ask_and_leave(&path("acknowledge"), &json!({"by": "Ada"})).await;
+    until_rung(&mut client, "established").await;
+    desk.ask_and_leave(&path("connected"), &json!({})).await;
+    assert_eq!(client.close_code().await, 1000, "the agent's part is over");
+    assert_eq!(state(&desk, &id).await, "connected");
+}
+
 #[tokio::test]
 async fn a_caller_who_leaves_ends_the_handoff() {
     let (desk, client, id) = waiting_caller(&[]).await;

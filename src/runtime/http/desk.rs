@@ -1,5 +1,6 @@
 //! Who may work on promises over HTTP, and how the store's refusals are told: one table.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,6 +95,17 @@ impl Desk {
             return Map::new();
         };
         list
+    }
+}
+
+/// Does it to its end, also when whoever asked has left: hyper drops a handler whose client has
+/// gone, and what is then committed must not be cut off from what follows from it.
+pub(super) async fn whole<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    match tokio::spawn(work).await.map_err(tokio::task::JoinError::try_into_panic) {
+        Ok(done) => done,
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        // The runtime ends, and with it this.
+        Err(Err(_)) => std::future::pending().await,
     }
 }
 

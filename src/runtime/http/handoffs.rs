@@ -6,7 +6,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::desk::{Asked, Desk, Named, Wrong, bad, body, fresh, refused, told};
+use super::desk::{Asked, Desk, Named, Wrong, bad, body, fresh, refused, told, whole};
 use crate::id::HandoffId;
 use crate::runtime::promise_json as shown;
 use crate::store::{Handoff, HandoffState, Refused};
@@ -80,7 +80,8 @@ pub(super) async fn acknowledge(desk: Desk, Named(id): Named<HandoffId>, bytes: 
     let acknowledged = async {
         let Acknowledge { by } = body(&bytes)?;
         ours(&desk, id).await?;
-        let handoff = desk.promises.acknowledge(id, by).await.map_err(no)?;
+        let promises = desk.promises.clone();
+        let handoff = whole(async move { promises.acknowledge(id, by).await }).await.map_err(no)?;
         Ok(fresh(StatusCode::OK, shown::handoff(&handoff)))
     };
     give(acknowledged.await)
@@ -112,6 +113,7 @@ pub(super) async fn end(desk: Desk, Named(id): Named<HandoffId>, bytes: Bytes) -
 
 async fn ended(desk: &Desk, id: HandoffId, state: HandoffState) -> Result<Response, Wrong> {
     ours(desk, id).await?;
-    let handoff = desk.promises.end_handoff(id, state).await.map_err(no)?;
+    let promises = desk.promises.clone();
+    let handoff = whole(async move { promises.end_handoff(id, state).await }).await.map_err(no)?;
     Ok(fresh(StatusCode::OK, shown::handoff(&handoff)))
 }
