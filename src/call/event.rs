@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::admission::{Lease, OfferId, Terminal};
+use crate::admission::{Cancelled, Lease, OfferId, Terminal};
 use crate::dialogue::{Finish, ModelRequest, ToolCall, ToolOutcome, Transcript, Usage, WordTime};
 use crate::evidence::{Evidence, Unknown};
 use crate::fault::Fault;
@@ -233,6 +233,8 @@ pub enum Action {
     Cancel {
         /// The run.
         run: RunId,
+        /// What for.
+        why: Cancelled,
     },
     /// Sound that was not committed is no longer needed.
     ForgetSound,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::clock::Clock;
 use super::dialler;
@@ -16,12 +16,13 @@ use super::gates::Gates;
 use super::operated::Authorities;
 use super::service::Service;
 use super::webhook::{Hooks, News};
-use crate::call::{Arranged, Wish};
+use crate::admission::Cancelled;
+use crate::call::{Arranged, CONNECT_MAX, HANDOFF_MAX, Wish};
 use crate::config::{Config, Times};
 use crate::evidence::Evidence;
 use crate::fallback::NotReached;
 use crate::id::{CallbackId, HandoffId, Stage};
-use crate::provider::{Cancel, Ended};
+use crate::provider::Ended;
 use crate::store::{
     self, Change, Consent, Handoff, HandoffAsk, HandoffOffer, HandoffState, Health, Key, Limits,
     Offer, OpenError, Query, Record, Refused, Shelf, Store, UnixMs,
@@ -29,10 +30,6 @@ use crate::store::{
 
 /// How often what time alone does is done.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// How long a handoff that was acknowledged may take to be connected.
-const CONNECT_MAX_MS: u64 = 30_000;
-/// How long a human may take to say that they take the caller.
-const ACKNOWLEDGE_MAX_MS: u64 = 45_000;
 
 /// What a call has to say for itself when something is promised to it.
 #[derive(Clone, Debug)]
@@ -273,16 +270,17 @@ impl Promises {
     // === handoffs ===
 
     /// Asks a human, and waits until they are connected, or it has come to nothing. What comes
-    /// meanwhile goes to the call.
+    /// meanwhile goes to the call, which says when it waits no more, and why.
     pub async fn hand_over(
         &self,
         wish: &Wish,
         promisee: &Promisee,
         out: mpsc::Sender<Arranged>,
-        cancel: Cancel,
+        mut given_up: oneshot::Receiver<Cancelled>,
     ) -> Ended {
         let done = Ended { proof: Ok(Evidence::Completed), fault: None };
         let now_ms = unix_ms();
+        let acknowledge_by_ms = now_ms + HANDOFF_MAX.as_millis() as u64;
         let offer = HandoffOffer {
             tenant: promisee.tenant.clone(),
             target: "operators".to_owned(),
@@ -291,8 +289,8 @@ impl Promises {
             why: wish.about.to_owned(),
             language: wish.language.clone(),
             born_ms: now_ms,
-            acknowledge_by_ms: now_ms + ACKNOWLEDGE_MAX_MS,
-            connect_by_ms: now_ms + ACKNOWLEDGE_MAX_MS + CONNECT_MAX_MS,
+            acknowledge_by_ms,
+            connect_by_ms: acknowledge_by_ms + CONNECT_MAX.as_millis() as u64,
         };
         let handoff = match self.store.offer_handoff(offer, now_ms).await {
             Ok(handoff) => handoff,
@@ -309,14 +307,14 @@ impl Promises {
         loop {
             let came = tokio::select! {
                 came = news.recv() => came,
-                () = cancel.cancelled() => None,
+                why = &mut given_up => {
+                    self.given_up(id, why.unwrap_or(Cancelled::HangUp)).await;
+                    self.asked().remove(&id);
+                    return done;
+                }
             };
-            let Some(came) = came else {
-                self.asked().remove(&id);
-                // An end that came first stays as it is.
-                self.caller_left(id).await;
-                return done;
-            };
+            // It has ended, and whoever ended it has told so.
+            let Some(came) = came else { return done };
             let goes_on = matches!(came, Arranged::Acknowledged(_));
             let gone = out.send(came).await.is_err();
             if !goes_on || gone {
@@ -326,9 +324,16 @@ impl Promises {
         }
     }
 
-    async fn caller_left(&self, id: HandoffId) {
-        let left = self.store.end_handoff(id, HandoffState::CallerLeft, unix_ms()).await;
-        match left {
+    /// The call waits no more. An end that came first stays as it is.
+    async fn given_up(&self, id: HandoffId, why: Cancelled) {
+        // Its time is judged by the call's clock, which runs out before the record's.
+        let end = match why {
+            Cancelled::Superseded => HandoffState::Timeout,
+            Cancelled::BargeIn | Cancelled::Client | Cancelled::HangUp | Cancelled::Drain => {
+                HandoffState::CallerLeft
+            }
+        };
+        match self.store.end_handoff(id, end, unix_ms()).await {
             Ok(handoff) => self.tell(News::Handoff(&handoff)),
             Err(_) => self.told(),
         }
@@ -344,10 +349,12 @@ impl Promises {
         };
         if !heard {
             // Whoever said yes is told at once that nobody is there any more.
-            self.caller_left(id).await;
-            return Err(Refused::HandoffIs { state: HandoffState::CallerLeft });
+            self.given_up(id, Cancelled::HangUp).await;
         }
         let handoff = self.handoff(id).await?;
+        if !heard {
+            return Err(Refused::HandoffIs { state: handoff.state });
+        }
         self.tell(News::Handoff(&handoff));
         Ok(handoff)
     }
