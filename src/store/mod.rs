@@ -216,7 +216,7 @@ pub static STORES: [Entry; 2] = [
 pub fn find(name: &str) -> Result<&'static Entry, OpenError> {
     let known = || STORES.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
     STORES.iter().find(|entry| entry.name == name).ok_or_else(|| OpenError::Config {
-        key: "provider".to_owned(),
+        key: "store.provider".to_owned(),
         problem: format!("there is no store \"{name}\""),
         right: format!("one of: {}", known()),
     })
@@ -227,7 +227,7 @@ fn text<'a>(table: &'a toml::Table, key: &str, right: &str) -> Result<&'a str, O
     let value = table.get(key);
     value.and_then(toml::Value::as_str).filter(|text| !text.is_empty()).ok_or_else(|| {
         OpenError::Config {
-            key: key.to_owned(),
+            key: format!("store.{key}"),
             problem: if value.is_some() { "is no text" } else { "is missing" }.to_owned(),
             right: right.to_owned(),
         }

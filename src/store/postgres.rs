@@ -49,7 +49,7 @@ fn url(table: &toml::Table) -> Result<String, OpenError> {
     }
     let name = super::text(table, "url_env", right)?;
     std::env::var(name).map_err(|_| OpenError::Config {
-        key: "url_env".to_owned(),
+        key: "store.url_env".to_owned(),
         problem: format!("there is no environment variable {name}"),
         right: right.to_owned(),
     })

@@ -173,14 +173,16 @@ async fn the_table_opens_what_it_names() {
         (find(name).expect("its name").open)(&table, Limits::default())
     };
     let said = |error: Option<OpenError>| error.map(|e| e.to_string()).unwrap_or_default();
-    assert!(said(find("mysql").err()).contains("one of: sqlite, postgres"));
-    assert!(said(open("sqlite", "").await.err()).starts_with("path: is missing"));
+    let none = said(find("mysql").err());
+    assert!(none.starts_with("store.provider: ") && none.contains("one of: sqlite, postgres"));
+    assert!(said(open("sqlite", "").await.err()).starts_with("store.path: is missing"));
     let wrong = open("sqlite", "path = \"/nonexistent/folder/file\"").await.err();
     assert!(said(wrong).contains("cannot be opened"));
     let wrong = open("postgres", "url_env = \"FLOORKEEPER_NO_SUCH_VARIABLE\"").await.err();
-    assert!(said(wrong).contains("there is no environment variable"));
+    assert!(said(wrong).starts_with("store.url_env: there is no environment variable"));
     let wrong = open("postgres", "url = \"host=127.0.0.1 sslmode=require\"").await.err();
-    assert!(said(wrong).contains("TLS is not built in"));
+    let wrong = said(wrong);
+    assert!(wrong.starts_with("store.url: ") && wrong.contains("TLS is not built in"), "{wrong}");
     let wrong =
         open("postgres", "url = \"host=127.0.0.1 port=1 user=u password=hush\"").await.err();
     let wrong = said(wrong);
