@@ -107,6 +107,16 @@ pub struct Query {
     pub limit: usize,
 }
 
+impl Query {
+    /// What is looked for could be there: no text on record has a NUL in it.
+    fn check(&self) -> Result<(), Refused> {
+        match &self.tenant {
+            Some(tenant) if tenant.contains('\0') => Err(Refused::bad("tenant", "has a NUL in it")),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Durable callbacks. A refusal leaves the store as it was.
 ///
 /// Whatever changes something answers only once the change is durable. An answer that never comes

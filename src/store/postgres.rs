@@ -162,7 +162,10 @@ impl CallbackStore for PostgresStore {
     }
 
     fn list(&self, query: Query) -> Answer<Vec<Record>> {
-        self.read(move |to| Ask::List { query, to })
+        match query.check() {
+            Ok(()) => self.read(move |to| Ask::List { query, to }),
+            Err(refused) => refuse(refused),
+        }
     }
 
     fn counts(&self) -> Answer<Counts> {

@@ -187,7 +187,10 @@ impl CallbackStore for SqliteStore {
     }
 
     fn list(&self, query: Query) -> Answer<Vec<Record>> {
-        self.read(move |connection| rows::list(connection, &query))
+        match query.check() {
+            Ok(()) => self.read(move |connection| rows::list(connection, &query)),
+            Err(refused) => refuse(refused),
+        }
     }
 
     fn counts(&self) -> Answer<Counts> {

@@ -252,6 +252,7 @@ async fn what_is_wrong_is_said_and_not_kept() {
         (with("attempts_max", json!(0)), 409, "attempts_spent", ""),
         (with("attempts_max", json!(99)), 400, "bad_request", "attempts_max"),
         (with("why", json!("x".repeat(5_000))), 400, "bad_request", "why"),
+        (with("tenant", json!("a\0b")), 400, "bad_request", "tenant"),
         (with("destinations", json!("+15555550100")), 400, "invalid_body", "destinations"),
         (with("expires_ms", json!(5)), 409, "expired", ""),
         (with("not_before_ms", json!(unix_ms() + 2 * day_ms)), 409, "no_time_left", ""),
@@ -271,7 +272,7 @@ async fn what_is_wrong_is_said_and_not_kept() {
     for body in [claim(0, 1), claim(u64::MAX, 1), claim(1_000, 0), claim(1_000, 501)] {
         refused(&desk.ask("POST", "/v1/callbacks/claim", &body).await, 400, "bad_request");
     }
-    for wrong in ["state=done", "after=7", "limit=many", "status=due"] {
+    for wrong in ["state=done", "after=7", "limit=many", "status=due", "tenant=%00"] {
         let answer = desk.ask("GET", &format!("/v1/callbacks?{wrong}"), &Value::Null).await;
         assert_eq!(answer.status, 400, "{wrong}: {answer:?}");
     }

@@ -2,8 +2,8 @@
 
 use floorkeeper::id::CallbackId;
 use floorkeeper::store::{
-    BATCH_MAX, CallbackStore, HandoffAsk, HandoffOffer, HandoffState, IdText, Limits, Offer,
-    Outcome, Place as Full, Query, QuietHours, Record, Refused, Settlement, Shelf, State,
+    BATCH_MAX, CallbackStore, HandoffAsk, HandoffOffer, HandoffState, Health, IdText, Limits,
+    Offer, Outcome, Place as Full, Query, QuietHours, Record, Refused, Settlement, Shelf, State,
 };
 
 use crate::offers::{NOW, Place, key, number, offer};
@@ -141,6 +141,10 @@ pub async fn a_bad_offer_changes_nothing(place: &Place) {
         let claim = store.claim(worker.to_owned(), lease, 1, NOW).await;
         assert_eq!(claim.map_err(|refused| refused.label()), Err("bad_request"));
     }
+    let nobody = Query { tenant: Some("a\0b".to_owned()), ..ALL };
+    let list = store.list(nobody).await.map_err(|refused| refused.label());
+    assert_eq!(list, Err("bad_request"));
+    assert_eq!(*store.health().borrow(), Health::Open);
     accepted(&*store, Offer { expires_ms: NOW, ..offer(1) }, NOW).await;
 }
 

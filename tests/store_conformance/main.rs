@@ -77,6 +77,7 @@ async fn postgres() {
     }
     two_nodes_never_claim_the_same(&place).await;
     two_nodes_accept_within_one_bound(&place).await;
+    what_the_server_calls_wrong_seals_nothing(&place, &cluster).await;
     a_lost_connection_seals_until_it_is_back(&place, &cluster).await;
     a_later_schema_is_left_alone(&cluster).await;
     a_server_that_may_forget_is_refused(&cluster).await;
@@ -127,6 +128,32 @@ async fn two_nodes_accept_within_one_bound(place: &Place) {
     let same = |node: usize| nodes[node].accept(offer(300), NOW);
     let (one, other) = tokio::join!(same(0), same(1));
     assert!(one.is_err() && other.is_err(), "{one:?} {other:?}");
+}
+
+/// A value that cannot be is refused; those that came with it, and the store, are as they were.
+async fn what_the_server_calls_wrong_seals_nothing(place: &Place, cluster: &Cluster) {
+    let store = place.fresh(Limits::default()).await;
+    let wrong = format!(
+        "CREATE FUNCTION floorkeeper.wrong() RETURNS trigger LANGUAGE plpgsql AS \
+         'BEGIN RAISE EXCEPTION USING ERRCODE = ''22021'', MESSAGE = ''no such text''; END'; \
+         CREATE TRIGGER wrong BEFORE INSERT ON floorkeeper.callbacks FOR EACH ROW \
+         WHEN (NEW.destination = '{}') EXECUTE FUNCTION floorkeeper.wrong()",
+        offer(2).destination
+    );
+    cluster::run(&cluster.url(), &wrong).await;
+    let asked: Vec<_> = (1..4).map(|n| store.accept(offer(n), NOW)).collect();
+    for (n, asked) in (1..4).zip(asked) {
+        match (n, asked.await) {
+            (2, Err(Refused::Bad { problem, .. })) => assert!(problem.contains("no such text")),
+            (1 | 3, Ok(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(*store.health().borrow(), Health::Open);
+    let ledger = store.ledger();
+    assert_eq!((ledger.offered, ledger.accepted, ledger.refused["bad_request"]), (3, 2, 1));
+    let undone = "DROP FUNCTION floorkeeper.wrong CASCADE";
+    cluster::run(&cluster.url(), undone).await;
 }
 
 /// P12: nothing is promised while it is away, and it opens again by itself.

@@ -122,8 +122,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Asked {
 }
 
 impl Asked {
-    /// Nothing is asked that this list does not know.
+    /// Nothing is asked that this list does not know, or that nobody can mean.
     pub fn only(&self, known: &[&str]) -> Result<(), Wrong> {
+        if let Some((name, _)) = self.0.iter().find(|(_, value)| value.contains('\0')) {
+            let message = format!("{name} has a NUL in it.");
+            return Err(bad("invalid_parameter", &message, Some(name)));
+        }
         match self.0.iter().find(|(name, _)| !known.contains(&name.as_str())) {
             None => Ok(()),
             Some((name, _)) => {

@@ -149,6 +149,10 @@ impl Station {
                     group.drain(..).for_each(|ask| self.refuse(ask, refused.clone()));
                     return Ok(());
                 }
+                // What was asked is wrong, not the connection: those beside it are not refused.
+                Ok(Err(Failure::Sql(error))) if error.code().is_some_and(is_of_data) => {
+                    return self.answer_apart(link, prepared, group, &error).await;
+                }
                 Ok(Err(Failure::Sql(error))) if error.code() == Some(&SqlState::DISK_FULL) => {
                     Sealed::DiskFull
                 }
@@ -160,6 +164,29 @@ impl Station {
             group.drain(..).for_each(|ask| self.seal(ask, &why));
             return Err(why);
         }
+    }
+
+    /// Each of a group by itself; one that the server calls wrong is refused.
+    async fn answer_apart(
+        &self,
+        link: &mut Link,
+        prepared: &mut Prepared,
+        mut group: Vec<Ask>,
+        error: &tokio_postgres::Error,
+    ) -> Result<(), Sealed> {
+        if group.len() == 1 {
+            let refused = Refused::bad("request", said(error));
+            group.drain(..).for_each(|ask| self.refuse(ask, refused.clone()));
+            return Ok(());
+        }
+        let mut rest = group.into_iter();
+        while let Some(ask) = rest.next() {
+            if let Err(why) = Box::pin(self.answer(link, prepared, vec![ask])).await {
+                rest.for_each(|ask| self.seal(ask, &why));
+                return Err(why);
+            }
+        }
+        Ok(())
     }
 
     async fn transact(
@@ -263,6 +290,11 @@ fn again(error: &tokio_postgres::Error) -> bool {
         SqlState::UNIQUE_VIOLATION,
     ];
     error.code().is_some_and(|code| lost.contains(code))
+}
+
+/// Class 22: a value that cannot be, which is whoever asked, not the server.
+fn is_of_data(code: &SqlState) -> bool {
+    code.code().starts_with("22")
 }
 
 /// What was done, behind the commit.
