@@ -10,9 +10,13 @@ use crate::config::{Config, Times};
 use crate::fallback::callback::{self, Never, Plan, Quiet, Step, Verdict, Wait};
 use crate::id::{CallbackId, HandoffId};
 use crate::store::{
-    Accepted, Change, Counts, Handoff, HandoffAsk, HandoffState, Limits, Offer, Outcome, Query,
-    Record, Refused, Settlement, State,
+    Accepted, Change, Counts, Handoff, HandoffAsk, HandoffState, Ledger, Limits, Offer, Outcome,
+    Query, Record, Refused, Settlement, State,
 };
+
+/// How often the account is held against the count before they are said to differ.
+const LOOKS_MAX: u32 = 10;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// Under whose authority something may be dialled: agents that answer here, tenants who have a key.
 #[derive(Debug, Default)]
@@ -70,6 +74,18 @@ pub struct Seen {
     pub handoffs: BTreeMap<HandoffState, u64>,
 }
 
+/// The store's conservation account.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// What this process has seen.
+    pub ledger: Ledger,
+    /// Open ones, as the store counts them; none when it could not.
+    pub counted: Option<u64>,
+    /// Both agree; none when nobody can know here: nothing was counted, or others accept and end
+    /// there too.
+    pub balances: Option<bool>,
+}
+
 impl Promises {
     /// The process that has them.
     pub fn incarnation(&self) -> &str {
@@ -111,6 +127,23 @@ impl Promises {
             *handoffs.entry(handoff.state).or_default() += 1;
         }
         Ok(Seen { callbacks, handoffs })
+    }
+
+    /// The account, closed: what is open by it has to be what is on record.
+    pub async fn account(&self) -> Account {
+        let mut looks = 0;
+        loop {
+            let ledger = self.store.ledger();
+            let counted = self.store.counts().await.ok().map(|counts| counts.open);
+            let agree = counted.map(|counted| ledger.open() == Some(counted));
+            let balances = agree.filter(|_| !self.store.is_shared());
+            looks += 1;
+            if balances != Some(false) || looks == LOOKS_MAX {
+                return Account { ledger, counted, balances };
+            }
+            // What is committed is counted a moment before it is accounted for.
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
     }
 
     // === callbacks ===

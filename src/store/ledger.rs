@@ -81,9 +81,10 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Everything that is to be accounted for, less everything that has ended.
-    pub fn open(&self) -> u64 {
-        self.opening + self.accepted - self.ended.values().sum::<u64>()
+    /// Everything that is to be accounted for, less everything that has ended; none when more has
+    /// ended than this process knows of, because another one accepted it.
+    pub fn open(&self) -> Option<u64> {
+        (self.opening + self.accepted).checked_sub(self.ended.values().sum())
     }
 
     /// An offer was refused.

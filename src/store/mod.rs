@@ -164,6 +164,11 @@ pub trait CallbackStore: Send + Sync {
     /// What this process has seen since it opened the store.
     fn ledger(&self) -> Ledger;
 
+    /// Other processes work on the same records: what one of them has seen is not all there was.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Whether it takes promises; changes are told.
     fn health(&self) -> watch::Receiver<Health>;
 

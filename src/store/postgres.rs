@@ -176,6 +176,10 @@ impl CallbackStore for PostgresStore {
         self.account().clone()
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn health(&self) -> watch::Receiver<Health> {
         self.health.clone()
     }

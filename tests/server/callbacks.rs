@@ -285,6 +285,24 @@ async fn what_is_wrong_is_said_and_not_kept() {
     assert_eq!(desk.get("/v1/ledger").await["balances"], true);
 }
 
+/// What is on record has to be what was accepted and has not ended.
+#[tokio::test]
+async fn a_record_that_vanished_is_missed_in_the_ledger() {
+    let desk = Desk::open(&[]).await;
+    desk.create("+15555550100").await;
+    let ledger = desk.get("/v1/ledger").await;
+    let account = &ledger["callbacks"];
+    let seen = (&account["open"], &account["open_counted"], &account["balances"]);
+    assert_eq!(seen, (&json!(1), &json!(1), &json!(true)));
+    let file = rusqlite::Connection::open(desk.folder.join("callbacks.db")).unwrap();
+    assert_eq!(file.execute("DELETE FROM callbacks", []).unwrap(), 1);
+    let ledger = desk.get("/v1/ledger").await;
+    let account = &ledger["callbacks"];
+    let seen = (&account["open"], &account["open_counted"], &account["balances"]);
+    assert_eq!(seen, (&json!(1), &json!(0), &json!(false)));
+    assert_eq!(ledger["balances"], false);
+}
+
 /// A tenant sees, changes and asks for its own only; what is about everybody's is the operator's.
 #[tokio::test]
 async fn tenants_are_kept_apart() {

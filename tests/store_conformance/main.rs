@@ -77,6 +77,7 @@ async fn postgres() {
     }
     two_nodes_never_claim_the_same(&place).await;
     two_nodes_accept_within_one_bound(&place).await;
+    a_node_may_end_more_than_it_has_seen(&place).await;
     what_the_server_calls_wrong_seals_nothing(&place, &cluster).await;
     a_lost_connection_seals_until_it_is_back(&place, &cluster).await;
     a_later_schema_is_left_alone(&cluster).await;
@@ -128,6 +129,15 @@ async fn two_nodes_accept_within_one_bound(place: &Place) {
     let same = |node: usize| nodes[node].accept(offer(300), NOW);
     let (one, other) = tokio::join!(same(0), same(1));
     assert!(one.is_err() && other.is_err(), "{one:?} {other:?}");
+}
+
+/// A node's own account cannot close over a fleet, and says so.
+async fn a_node_may_end_more_than_it_has_seen(place: &Place) {
+    let nodes = [place.fresh(Limits::default()).await, place.open(Limits::default()).await];
+    let id = nodes[0].accept(offer(1), NOW).await.expect("it is accepted").id;
+    nodes[1].cancel(id, NOW).await.expect("it is there");
+    assert_eq!((nodes[0].ledger().open(), nodes[1].ledger().open()), (Some(1), None));
+    assert!(nodes[0].is_shared());
 }
 
 /// A value that cannot be is refused; those that came with it, and the store, are as they were.
