@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::gates::Gates;
 use super::promises::{Promises, unix_ms};
 use super::webhook::{HookCounts, News};
 use crate::admission::Lease;
 use crate::config::{Config, Times};
 use crate::fallback::callback::{self, Never, Plan, Quiet, Step, Verdict, Wait};
-use crate::id::{CallbackId, HandoffId};
+use crate::id::{CallbackId, HandoffId, Stage};
 use crate::store::{
     Accepted, Change, Counts, Handoff, HandoffAsk, HandoffState, Ledger, Limits, Offer, Outcome,
     Query, Record, Refused, Settlement, State,
@@ -152,6 +153,8 @@ impl Promises {
     pub async fn accept(&self, offer: Offer) -> Result<Accepted, Refused> {
         let now_ms = unix_ms();
         let fresh = self.hooks.wants_callbacks().then(|| offer.clone());
+        // The gate's limit can be changed while the server runs.
+        self.store.bound(bound(&self.gates));
         let answer = self.store.accept(offer, now_ms).await;
         match (&answer, fresh) {
             (Ok(accepted), Some(offer)) if !accepted.repeated => {
@@ -274,6 +277,13 @@ fn plan_of(offer: &Offer) -> Plan {
             utc_offset_minutes: quiet.utc_offset_minutes,
         }),
     }
+}
+
+/// How many callbacks may be open: what the gate has units for now, in every mode. What is on record
+/// is bounded by the same, also over a fleet.
+pub(super) fn bound(gates: &Gates) -> u64 {
+    let slots = gates.look(Stage::Callback, |gate| gate.limits().slots.units()).flatten();
+    slots.map_or(u64::MAX >> 1, u64::from)
 }
 
 fn word(never: Never) -> &'static str {

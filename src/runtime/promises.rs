@@ -13,12 +13,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::clock::Clock;
 use super::dialler;
 use super::gates::Gates;
-use super::operated::Authorities;
+use super::operated::{Authorities, bound};
 use super::service::Service;
 use super::webhook::{Hooks, News};
 use crate::admission::Cancelled;
 use crate::call::{Arranged, CONNECT_MAX, HANDOFF_MAX, Wish};
-use crate::config::{Config, Times};
+use crate::config::Times;
 use crate::evidence::Evidence;
 use crate::fallback::NotReached;
 use crate::id::{CallbackId, HandoffId, Stage};
@@ -75,7 +75,7 @@ pub fn unix_ms() -> UnixMs {
 pub async fn open(service: &Arc<Service>) -> Result<(), OpenError> {
     let config = &service.config;
     let opened = match store::find(&config.store.provider) {
-        Ok(entry) => (entry.open)(&config.store.table, limits(config)).await,
+        Ok(entry) => (entry.open)(&config.store.table, limits(&service.gates)).await,
         Err(wrong) => Err(wrong),
     };
     // Without it the gates of its rungs stay closed.
@@ -100,10 +100,8 @@ pub async fn open(service: &Arc<Service>) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn limits(config: &Config) -> Limits {
-    // The gate bounds how many promises are open; the store's own bound only has to be no less.
-    let slots = config.gate_limits(Stage::Callback).meant().slots.units();
-    let records = slots.map_or(u64::MAX >> 1, u64::from);
+fn limits(gates: &Gates) -> Limits {
+    let records = bound(gates);
     Limits { records, tenant: records, ..Limits::default() }
 }
 

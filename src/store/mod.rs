@@ -30,6 +30,7 @@ mod sqlite;
 pub use handoffs::{Handoff, HandoffAsk, HandoffOffer, HandoffState, HandoffStore};
 pub use ledger::{Counts, Ledger, Swept};
 pub use life::{Change, Outcome, Settlement};
+use limits::InForce;
 pub use limits::{Limits, Usage};
 pub use postgres::PostgresStore;
 pub use record::{Consent, IdText, Key, Offer, QuietHours, Record, Shelf, State, UnixMs};
@@ -160,6 +161,9 @@ pub trait CallbackStore: Send + Sync {
 
     /// How many there are, and how old.
     fn counts(&self) -> Answer<Counts>;
+
+    /// So many may be open from now on, in all and of one tenant; those that are open stay.
+    fn bound(&self, records: u64);
 
     /// What this process has seen since it opened the store.
     fn ledger(&self) -> Ledger;

@@ -15,8 +15,8 @@ use tokio::sync::{oneshot, watch};
 
 use super::{
     Accepted, Answer, BATCH_MAX, CallbackStore, Change, Counts, Handoff, HandoffAsk, HandoffStore,
-    Health, Kept, Ledger, Limits, Offer, OpenError, Opening, Place, Query, Record, Refused, Sealed,
-    Store, Swept, UnixMs, check_claim,
+    Health, InForce, Kept, Ledger, Limits, Offer, OpenError, Opening, Place, Query, Record,
+    Refused, Sealed, Store, Swept, UnixMs, check_claim,
 };
 use crate::id::CallbackId;
 
@@ -35,7 +35,7 @@ pub struct SqliteStore {
     writer: Option<SyncSender<Box<dyn Job>>>,
     reader: Option<SyncSender<Read>>,
     threads: Vec<JoinHandle<()>>,
-    limits: Arc<Limits>,
+    limits: Arc<InForce>,
     ledger: Arc<Mutex<Ledger>>,
     health: watch::Receiver<Health>,
     /// Held until the threads have ended: no other process opens the file meanwhile.
@@ -62,12 +62,12 @@ impl SqliteStore {
     /// Opens the file, or makes it. Blocks while it is checked and brought to the newest schema.
     pub fn open(path: &Path, limits: Limits) -> Result<SqliteStore, OpenError> {
         let file::Opened { lock, write, read, tally } = file::open(path)?;
-        let limits = Arc::new(limits);
         let ledger = Ledger { opening: tally.records, ..Ledger::default() };
         let ledger = Arc::new(Mutex::new(ledger));
         let (tell, health) = watch::channel(Health::Open);
         let (writer, jobs) = sync_channel(limits.inbox);
         let (reader, reads) = sync_channel::<Read>(limits.inbox);
+        let limits = Arc::new(InForce::new(limits));
         let (bounds, account) = (Arc::clone(&limits), Arc::clone(&ledger));
         let writes = Writer::new(write, path.to_owned(), bounds, account, tally, tell);
         let threads = vec![
@@ -159,7 +159,7 @@ impl CallbackStore for SqliteStore {
         max: usize,
         now_ms: UnixMs,
     ) -> Answer<Vec<Record>> {
-        if let Err(refused) = check_claim(&worker, lease_ms, &self.limits) {
+        if let Err(refused) = check_claim(&worker, lease_ms, &self.limits.now()) {
             return refuse(refused);
         }
         let max = max.min(BATCH_MAX);
@@ -195,6 +195,10 @@ impl CallbackStore for SqliteStore {
 
     fn counts(&self) -> Answer<Counts> {
         self.read(rows::counts)
+    }
+
+    fn bound(&self, records: u64) {
+        self.limits.bound(records);
     }
 
     fn ledger(&self) -> Ledger {

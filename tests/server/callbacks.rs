@@ -285,6 +285,19 @@ async fn what_is_wrong_is_said_and_not_kept() {
     assert_eq!(desk.get("/v1/ledger").await["balances"], true);
 }
 
+/// A limit that is raised while the server runs holds on record as at the gate.
+#[tokio::test]
+async fn more_room_at_the_gate_is_more_room_on_record() {
+    let desk = Desk::open(&["limits.callback.slots=1"]).await;
+    desk.create("+15555550100").await;
+    let more = json!({"slots": 2});
+    let changed = desk.ask("PATCH", "/v1/admission/callback", &more).await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    desk.create("+15555550101").await;
+    let third = desk.ask("POST", "/v1/callbacks", &wanted("+15555550102")).await;
+    assert_eq!((third.status, third.code().as_str()), (429, "admission_capacity"), "{third:?}");
+}
+
 /// What is on record has to be what was accepted and has not ended.
 #[tokio::test]
 async fn a_record_that_vanished_is_missed_in_the_ledger() {

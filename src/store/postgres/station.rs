@@ -15,7 +15,7 @@ use super::link::{self, LIMIT, Link, said};
 use super::rows::{self, Asked, Failure, Prepared};
 use crate::id::CallbackId;
 use crate::store::{
-    Accepted, Change, Counts, Handoff, HandoffAsk, Health, Kept, Ledger, Limits, Offer, Query,
+    Accepted, Change, Counts, Handoff, HandoffAsk, Health, InForce, Kept, Ledger, Offer, Query,
     Record, Refused, Sealed, Swept, UnixMs,
 };
 
@@ -44,7 +44,7 @@ pub enum Ask {
 /// What a station needs beside its connection.
 pub struct Station {
     pub target: Config,
-    pub limits: Arc<Limits>,
+    pub limits: Arc<InForce>,
     pub ledger: Arc<Mutex<Ledger>>,
     /// Which of the stations it is.
     pub part: usize,
@@ -216,7 +216,7 @@ impl Station {
             | Ask::Handoff { .. } => {}
         }
         let on = link.client.transaction().await?;
-        let limits = &*self.limits;
+        let limits = &self.limits.now();
         let mut desk = Desk { on, prepared, limits, draft: Ledger::default() };
         let done = match &group[0] {
             Ask::Claim { worker, lease_ms, max, now_ms, .. } => {

@@ -15,7 +15,7 @@ use tokio::sync::{oneshot, watch};
 use super::desk::Desk;
 use super::rows;
 use super::tally::{Draft, Tally};
-use crate::store::{Health, Ledger, Limits, Refused, Sealed, mutant};
+use crate::store::{Health, InForce, Ledger, Refused, Sealed, mutant};
 
 /// The most requests in one transaction.
 const BATCH_MAX: usize = 256;
@@ -87,7 +87,7 @@ where
 pub struct Writer {
     connection: Connection,
     path: PathBuf,
-    limits: Arc<Limits>,
+    limits: Arc<InForce>,
     ledger: Arc<Mutex<Ledger>>,
     tally: Tally,
     tell: watch::Sender<Health>,
@@ -99,7 +99,7 @@ impl Writer {
     pub fn new(
         connection: Connection,
         path: PathBuf,
-        limits: Arc<Limits>,
+        limits: Arc<InForce>,
         ledger: Arc<Mutex<Ledger>>,
         tally: Tally,
         tell: watch::Sender<Health>,
@@ -155,12 +155,12 @@ impl Writer {
 
     fn commit(&mut self, batch: &mut [Box<dyn Job>]) -> rusqlite::Result<()> {
         let before = self.connection.total_changes();
-        let mut draft = Draft::default();
+        let (mut draft, limits) = (Draft::default(), self.limits.now());
         // Writing from its start: one that reads first may find that it cannot write any more.
         let writing = TransactionBehavior::Immediate;
         let transaction = Transaction::new_unchecked(&self.connection, writing)?;
         for job in batch {
-            let (tally, limits) = (&self.tally, &*self.limits);
+            let (tally, limits) = (&self.tally, &limits);
             job.run(&mut Desk { connection: &transaction, limits, tally, draft: &mut draft })?;
         }
         transaction.commit()?;
