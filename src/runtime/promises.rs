@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::clock::Clock;
+use super::destination::canonical;
 use super::dialler;
 use super::gates::Gates;
 use super::operated::{Authorities, bound};
@@ -211,9 +212,12 @@ impl Promises {
         let now_ms = unix_ms();
         let Times { expires_ms, attempts_max, backoff_ms } = self.times;
         let name = format!("{}/{}/{}", self.incarnation, promisee.call, promisee.turn);
+        // A number without its country's code has no other form than the one that was said.
+        let destination = canonical(&wish.destination).unwrap_or_else(|| wish.destination.clone());
         Offer {
             tenant: promisee.tenant.clone(),
-            destination: wish.destination.clone(),
+            key: Some(Key { digest: destination.clone(), name }),
+            destination,
             why: wish.about.to_owned(),
             language: wish.language.clone(),
             call: promisee.call.clone(),
@@ -232,7 +236,6 @@ impl Promises {
             },
             quiet: None,
             authorisation: format!("agent:{}", promisee.agent),
-            key: Some(Key { digest: wish.destination.clone(), name }),
             replays: None,
         }
     }

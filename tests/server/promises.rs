@@ -115,6 +115,27 @@ async fn a_refused_caller_says_yes_and_is_on_record_before_it_is_said() {
     assert_eq!((&ledger["offered"], &ledger["quarantined"]), (&json!(1), &json!(0)), "{ledger:#}");
 }
 
+/// However a number is written, it is one destination: to HTTP as to a call.
+#[tokio::test]
+async fn a_number_is_the_same_from_a_call_and_over_http() {
+    let said = texts("What is for dinner?", "Yes please", 1);
+    let server = Promising::start(&["limits.model.slots=0", &said]).await;
+    let mut client = server.caller("tel:+1-555-555-0100").await;
+    client.speak(600).await;
+    until_rung(&mut client, "offered").await;
+    client.answered().await;
+    client.speak(600).await;
+    until_rung(&mut client, "established").await;
+    let records = server.records().await;
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].offer.destination, "+15555550100");
+    let wanted = crate::callbacks::wanted("+1 (555) 555-0100").to_string();
+    let address = server.rig.serving.address;
+    let twice = crate::http::ask(address, "POST", "/v1/callbacks", &[], &wanted).await;
+    assert_eq!((twice.status, twice.code().as_str()), (409, "duplicate"), "{twice:?}");
+    assert_eq!(twice.json()["existing"], json!(records[0].id.to_string()));
+}
+
 /// Issue 5: the model has no unit and the voice stands still: fifty callers hear the truth within
 /// the turn's budget and, where they want it, are called back; one more is told that there is no
 /// room for that either.
