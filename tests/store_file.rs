@@ -134,7 +134,7 @@ async fn an_older_schema_is_brought_forward() {
     let claimed = store.claim("w".to_owned(), 1_000, 9, 1_800_000_000_000).await;
     let claimed = claimed.expect("a claim");
     assert_eq!((claimed.len(), claimed[0].epoch, claimed[0].attempts), (1, 5, 1));
-    let handoffs = store.handoff(HandoffAsk::List { open: true }, 0).await;
+    let handoffs = store.handoff(HandoffAsk::List { open: true, tenant: None }, 0).await;
     assert_eq!(handoffs, Ok(Vec::new()));
 }
 

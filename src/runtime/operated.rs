@@ -124,7 +124,7 @@ impl Promises {
     pub async fn seen(&self) -> Result<Seen, Refused> {
         let callbacks = self.store.counts().await?;
         let mut handoffs = BTreeMap::new();
-        for handoff in self.handoffs(true).await? {
+        for handoff in self.handoffs(true, None).await? {
             *handoffs.entry(handoff.state).or_default() += 1;
         }
         Ok(Seen { callbacks, handoffs })
@@ -254,9 +254,13 @@ impl Promises {
         found.into_iter().next().ok_or(Refused::NotFound)
     }
 
-    /// The open ones, or all that are kept, the newest first.
-    pub async fn handoffs(&self, open: bool) -> Result<Vec<Handoff>, Refused> {
-        self.store.handoff(HandoffAsk::List { open }, unix_ms()).await
+    /// The open ones, or all that are kept, the newest first: everybody's, or this tenant's.
+    pub async fn handoffs(
+        &self,
+        open: bool,
+        tenant: Option<String>,
+    ) -> Result<Vec<Handoff>, Refused> {
+        self.store.handoff(HandoffAsk::List { open, tenant }, unix_ms()).await
     }
 }
 

@@ -104,6 +104,8 @@ pub enum HandoffAsk {
     List {
         /// Only those in which somebody still has to do something.
         open: bool,
+        /// Only those that this tenant pays for.
+        tenant: Option<String>,
     },
 }
 

@@ -214,8 +214,8 @@ impl HandoffStore for SqliteStore {
     fn handoff(&self, ask: HandoffAsk, now_ms: UnixMs) -> Answer<Vec<Handoff>> {
         match ask {
             HandoffAsk::Get(id) => self.read(move |connection| handoffs::get(connection, id)),
-            HandoffAsk::List { open } => {
-                self.read(move |connection| handoffs::list(connection, open))
+            HandoffAsk::List { open, tenant } => {
+                self.read(move |connection| handoffs::list(connection, open, tenant.as_deref()))
             }
             ask => {
                 let asked = self.write(move |desk| desk.handoff(ask, now_ms), |all| all, false);

@@ -52,6 +52,7 @@ cases![
     a_bound_holds_for_offers_that_come_together,
     a_handoff_is_acknowledged_once_and_in_time,
     handoffs_are_bounded_and_end,
+    a_tenants_handoffs_are_listed_beside_everybodys,
 ];
 
 /// Invariants 4, 8 and 11.

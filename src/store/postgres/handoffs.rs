@@ -29,12 +29,13 @@ pub async fn get(client: &Client, id: HandoffId) -> Asked<Vec<Handoff>> {
     client.query(&sql, &[&id.to_string()]).await?.iter().map(record).collect()
 }
 
-pub async fn list(client: &Client, open: bool) -> Asked<Vec<Handoff>> {
+pub async fn list(client: &Client, open: bool, tenant: Option<&str>) -> Asked<Vec<Handoff>> {
     let condition = if open { "open = 1" } else { "true" };
     let sql = format!(
-        "SELECT {COLUMNS} FROM handoffs WHERE {condition} ORDER BY id COLLATE \"C\" DESC LIMIT $1"
+        "SELECT {COLUMNS} FROM handoffs WHERE {condition} AND ($1::text IS NULL OR tenant = $1) \
+         ORDER BY id COLLATE \"C\" DESC LIMIT $2"
     );
-    client.query(&sql, &[&LIST_MAX]).await?.iter().map(record).collect()
+    client.query(&sql, &[&tenant, &LIST_MAX]).await?.iter().map(record).collect()
 }
 
 impl Desk<'_> {

@@ -205,8 +205,8 @@ impl Station {
                 let found = handoffs::get(&link.client, *id).await?;
                 return Ok(vec![Done::Handoff(Ok(found))]);
             }
-            Ask::Handoff { ask: HandoffAsk::List { open }, .. } => {
-                let found = handoffs::list(&link.client, *open).await?;
+            Ask::Handoff { ask: HandoffAsk::List { open, tenant }, .. } => {
+                let found = handoffs::list(&link.client, *open, tenant.as_deref()).await?;
                 return Ok(vec![Done::Handoff(Ok(found))]);
             }
             Ask::Accept { .. }

@@ -39,9 +39,15 @@ pub fn get(connection: &Connection, id: HandoffId) -> rusqlite::Result<Vec<Hando
     select(connection, "id = ?1", &[&id.to_string()])
 }
 
-pub fn list(connection: &Connection, open: bool) -> rusqlite::Result<Vec<Handoff>> {
+pub fn list(
+    connection: &Connection,
+    open: bool,
+    tenant: Option<&str>,
+) -> rusqlite::Result<Vec<Handoff>> {
     let condition = if open { "open = 1" } else { "1" };
-    select(connection, &format!("{condition} ORDER BY id DESC LIMIT ?1"), &[&LIST_MAX])
+    let condition =
+        format!("{condition} AND (?1 IS NULL OR tenant = ?1) ORDER BY id DESC LIMIT ?2");
+    select(connection, &condition, &[&tenant, &LIST_MAX])
 }
 
 fn put(connection: &Connection, handoff: &Handoff) -> rusqlite::Result<()> {
@@ -100,7 +106,9 @@ impl Desk<'_> {
             HandoffAsk::End(id, end) => self.change_handoff(id, |handoff| handoff.end(end, now_ms)),
             HandoffAsk::Sweep => self.sweep_handoffs(now_ms).map(Ok),
             HandoffAsk::Get(id) => get(self.connection, id).map(Ok),
-            HandoffAsk::List { open } => list(self.connection, open).map(Ok),
+            HandoffAsk::List { open, tenant } => {
+                list(self.connection, open, tenant.as_deref()).map(Ok)
+            }
         }
     }
 
