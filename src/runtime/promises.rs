@@ -32,6 +32,9 @@ use crate::store::{
 /// How often what time alone does is done.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
+/// So often another's record may have ended between being met and being looked at.
+const DUPLICATES_MAX: usize = 4;
+
 /// What a call has to say for itself when something is promised to it.
 #[derive(Clone, Debug)]
 pub struct Promisee {
@@ -242,20 +245,29 @@ impl Promises {
 
     /// Puts it on record. The receipt is there when the commit is.
     pub async fn promise(&self, offer: Offer) -> Arranged {
-        match self.accept(offer).await {
-            Ok(accepted) => match accepted.receipt {
-                Some(receipt) => Arranged::Callback(receipt),
-                None => Arranged::Refused("ended"),
-            },
-            // It is on record: the caller is told what is true.
-            Err(Refused::Duplicate { existing }) => match self.store.promised(existing).await {
-                Ok(Some(receipt)) => Arranged::Callback(receipt),
-                Ok(None) | Err(_) => Arranged::Refused("duplicate"),
-            },
-            // The commit was under way when the store sealed itself: nobody knows.
-            Err(Refused::Sealed(_)) => Arranged::Unknown,
-            Err(refused) => Arranged::Refused(refused.label()),
+        for _ in 0..DUPLICATES_MAX {
+            match self.accept(offer.clone()).await {
+                Ok(accepted) => {
+                    return match accepted.receipt {
+                        Some(receipt) => Arranged::Callback(receipt),
+                        None => Arranged::Refused("ended"),
+                    };
+                }
+                Err(Refused::Duplicate { existing }) => {
+                    match self.store.promised(existing).await {
+                        // It is on record: the caller is told what is true.
+                        Ok(Some(receipt)) => return Arranged::Callback(receipt),
+                        // It has ended since: there is none any more.
+                        Ok(None) => {}
+                        Err(_) => return Arranged::Unknown,
+                    }
+                }
+                // The commit was under way when the store sealed itself: nobody knows.
+                Err(Refused::Sealed(_)) => return Arranged::Unknown,
+                Err(refused) => return Arranged::Refused(refused.label()),
+            }
         }
+        Arranged::Unknown
     }
 
     /// Changes a record; a promise that has ended gives its unit back.
