@@ -224,6 +224,21 @@ impl Promises {
         Err(NotDialled::Forbidden { why, record: Box::new(record) })
     }
 
+    /// With the time of the next attempt where whoever settles names none: spaced, spread, out of
+    /// quiet hours (C-026, C-041). Behind every expiry where there is none.
+    pub(super) async fn spaced(&self, id: CallbackId, settlement: Settlement) -> Settlement {
+        // The change that follows says what is wrong.
+        let Ok(record) = self.callback(id).await else { return settlement };
+        let attempts = match (settlement.outcome, record.state) {
+            (Outcome::NotDialled, State::Dialling) => record.attempts.saturating_sub(1),
+            (Outcome::Failed, State::Claimed) => record.attempts + 1,
+            _ => record.attempts,
+        };
+        let plan = Plan { attempts, ..plan_of(&record.offer) };
+        let at_ms = callback::retry_at_ms(&plan, unix_ms(), rand::random());
+        Settlement { retry_at_ms: Some(at_ms.unwrap_or(u64::MAX)), ..settlement }
+    }
+
     fn plan(&self, record: &Record) -> Plan {
         let offer = &record.offer;
         let said = |text: &str| !text.trim().is_empty();

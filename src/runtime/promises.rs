@@ -272,6 +272,12 @@ impl Promises {
 
     /// Changes a record; a promise that has ended gives its unit back.
     pub async fn change(&self, id: CallbackId, change: Change) -> Result<Record, Refused> {
+        let change = match change {
+            Change::Settle(epoch, settlement) if settlement.retry_at_ms.is_none() => {
+                Change::Settle(epoch, self.spaced(id, settlement).await)
+            }
+            change => change,
+        };
         let record = self.store.change(id, change, unix_ms()).await?;
         if record.state.is_terminal() {
             self.gates.fulfil_promise(id);

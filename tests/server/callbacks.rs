@@ -183,7 +183,7 @@ async fn a_callback_goes_through_its_life_over_http() {
     assert_eq!(own["ended_by_state"], json!({"cancelled": 1}));
 }
 
-fn path(id: &Value, what: &str) -> String {
+pub fn path(id: &Value, what: &str) -> String {
     format!("/v1/callbacks/{}/{what}", id.as_str().unwrap())
 }
 
@@ -283,37 +283,6 @@ async fn what_is_wrong_is_said_and_not_kept() {
     assert_eq!(desk.states().await, [""; 0]);
     assert_eq!(desk.rig.counts(Stage::Callback).active, 0, "refusals hold nothing");
     assert_eq!(desk.get("/v1/ledger").await["balances"], true);
-}
-
-/// A limit that is raised while the server runs holds on record as at the gate.
-#[tokio::test]
-async fn more_room_at_the_gate_is_more_room_on_record() {
-    let desk = Desk::open(&["limits.callback.slots=1"]).await;
-    desk.create("+15555550100").await;
-    let more = json!({"slots": 2});
-    let changed = desk.ask("PATCH", "/v1/admission/callback", &more).await;
-    assert_eq!(changed.status, 200, "{changed:?}");
-    desk.create("+15555550101").await;
-    let third = desk.ask("POST", "/v1/callbacks", &wanted("+15555550102")).await;
-    assert_eq!((third.status, third.code().as_str()), (429, "admission_capacity"), "{third:?}");
-}
-
-/// What is on record has to be what was accepted and has not ended.
-#[tokio::test]
-async fn a_record_that_vanished_is_missed_in_the_ledger() {
-    let desk = Desk::open(&[]).await;
-    desk.create("+15555550100").await;
-    let ledger = desk.get("/v1/ledger").await;
-    let account = &ledger["callbacks"];
-    let seen = (&account["open"], &account["open_counted"], &account["balances"]);
-    assert_eq!(seen, (&json!(1), &json!(1), &json!(true)));
-    let file = rusqlite::Connection::open(desk.folder.join("callbacks.db")).unwrap();
-    assert_eq!(file.execute("DELETE FROM callbacks", []).unwrap(), 1);
-    let ledger = desk.get("/v1/ledger").await;
-    let account = &ledger["callbacks"];
-    let seen = (&account["open"], &account["open_counted"], &account["balances"]);
-    assert_eq!(seen, (&json!(1), &json!(0), &json!(false)));
-    assert_eq!(ledger["balances"], false);
 }
 
 /// A tenant sees, changes and asks for its own only; what is about everybody's is the operator's.
