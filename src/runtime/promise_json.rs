@@ -80,6 +80,7 @@ pub fn counts(seen: &Seen, now_ms: u64) -> Value {
         "open": callbacks.open,
         "dead": callbacks.dead,
         "bytes": callbacks.bytes,
+        "set_aside": callbacks.set_aside,
         "oldest_age_ms": callbacks.oldest_born_ms.map(|born_ms| now_ms.saturating_sub(born_ms)),
         "handoffs_open": seen.handoffs.values().sum::<u64>(),
     })
@@ -107,6 +108,7 @@ pub fn account(account: &Account) -> Value {
         "resolved": ledger.resolved,
         "dead_dropped": ledger.dead_dropped,
         "kept_dropped": ledger.kept_dropped,
+        "set_aside": ledger.set_aside,
         "balances": balances,
     })
 }

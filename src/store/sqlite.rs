@@ -20,6 +20,7 @@ use super::{
 };
 use crate::id::CallbackId;
 
+mod aside;
 mod desk;
 mod file;
 mod handoffs;

@@ -4,7 +4,7 @@
 use tokio_postgres::{Client, Row};
 
 use super::desk::Desk;
-use super::rows::{Asked, Failure, Params, int};
+use super::rows::{Asked, Failure, Params, int, readable};
 use crate::id::HandoffId;
 use crate::store::handoffs::{HandoffUsage, LIST_MAX};
 use crate::store::{Handoff, HandoffAsk, HandoffOffer, HandoffState, Refused, UnixMs};
@@ -35,7 +35,7 @@ pub async fn list(client: &Client, open: bool, tenant: Option<&str>) -> Asked<Ve
         "SELECT {COLUMNS} FROM handoffs WHERE {condition} AND ($1::text IS NULL OR tenant = $1) \
          ORDER BY id COLLATE \"C\" DESC LIMIT $2"
     );
-    client.query(&sql, &[&tenant, &LIST_MAX]).await?.iter().map(record).collect()
+    readable(&client.query(&sql, &[&tenant, &LIST_MAX]).await?, record)
 }
 
 impl Desk<'_> {
@@ -73,7 +73,7 @@ impl Desk<'_> {
     ) -> Asked<Vec<Handoff>> {
         let sql = format!("SELECT {COLUMNS} FROM handoffs WHERE {condition}");
         let statement = self.prepared.get(&self.on, &sql).await?;
-        self.on.query(&statement, params).await?.iter().map(record).collect()
+        readable(&self.on.query(&statement, params).await?, record)
     }
 
     async fn handoff_usage(&mut self, offer: &HandoffOffer) -> Asked<HandoffUsage> {

@@ -3,6 +3,7 @@
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row, named_params};
 
+use super::aside::readable;
 use super::desk::Desk;
 use super::rows::int;
 use crate::id::HandoffId;
@@ -25,6 +26,19 @@ fn record(row: &Row<'_>) -> rusqlite::Result<Handoff> {
     })
 }
 
+/// The rows that are no handoff.
+pub fn unreadable(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
+    let mut statement = connection.prepare(&format!("SELECT {COLUMNS}, rowid FROM handoffs"))?;
+    let mut found = statement.query([])?;
+    let mut wrong = Vec::new();
+    while let Some(row) = found.next()? {
+        if record(row).is_err() {
+            wrong.push(row.get(5)?);
+        }
+    }
+    Ok(wrong)
+}
+
 fn select(
     connection: &Connection,
     condition: &str,
@@ -45,9 +59,12 @@ pub fn list(
     tenant: Option<&str>,
 ) -> rusqlite::Result<Vec<Handoff>> {
     let condition = if open { "open = 1" } else { "1" };
-    let condition =
-        format!("{condition} AND (?1 IS NULL OR tenant = ?1) ORDER BY id DESC LIMIT ?2");
-    select(connection, &condition, &[&tenant, &LIST_MAX])
+    let sql = format!(
+        "SELECT {COLUMNS} FROM handoffs WHERE {condition} AND (?1 IS NULL OR tenant = ?1) \
+         ORDER BY id DESC LIMIT ?2"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    statement.query_map((tenant, LIST_MAX), record)?.filter_map(readable).collect()
 }
 
 fn put(connection: &Connection, handoff: &Handoff) -> rusqlite::Result<()> {
