@@ -298,8 +298,8 @@ fn plan_of(offer: &Offer) -> Plan {
     }
 }
 
-/// How many callbacks may be open: what the gate has units for now, in every mode. What is on record
-/// is bounded by the same, also over a fleet.
+/// How many callbacks may be open: what the gate has units for now, in every mode. What is on
+/// record is bounded by the same, also over a fleet.
 pub(super) fn bound(gates: &Gates) -> u64 {
     let slots = gates.look(Stage::Callback, |gate| gate.limits().slots.units()).flatten();
     slots.map_or(u64::MAX >> 1, u64::from)

@@ -4,11 +4,12 @@
 //! A callback's unit at the `callback` gate is held from the offer until its record has ended, also
 //! over a restart: the records that a process finds are its gate's opening.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::MissedTickBehavior;
 
 use super::clock::Clock;
 use super::destination::canonical;
@@ -94,7 +95,7 @@ pub async fn open(service: &Arc<Service>) -> Result<(), OpenError> {
         asked: Mutex::default(),
         changed: watch::Sender::new(0),
     });
-    promises.inherit().await;
+    promises.inherit().await?;
     for stage in [Stage::Callback, Stage::Handoff] {
         service.gates.follow_health(stage, promises.sealed().is_none());
     }
@@ -139,22 +140,31 @@ impl Promises {
     }
 
     /// Records that were there before this process hold their units again.
-    async fn inherit(&self) {
-        let mut after = None;
+    async fn inherit(&self) -> Result<(), OpenError> {
+        // Without them the gate would promise more than it may.
+        let open = self.open_ones().await.map_err(|refused| OpenError::Unreachable {
+            place: "the callback store".to_owned(),
+            detail: refused.to_string(),
+        })?;
+        open.into_iter().for_each(|id| self.gates.inherit_promise(id));
+        Ok(())
+    }
+
+    /// Every promise that still has to be kept.
+    async fn open_ones(&self) -> Result<BTreeSet<CallbackId>, Refused> {
+        let mut open = BTreeSet::new();
         loop {
+            let after = open.last().copied();
             let query = Query {
                 shelf: Some(Shelf::Open),
                 after,
                 limit: store::BATCH_MAX,
                 ..Query::default()
             };
-            let Ok(page) = self.store.list(query).await else { return };
-            for record in &page {
-                self.gates.inherit_promise(record.id);
-            }
-            match page.last() {
-                Some(last) if page.len() == store::BATCH_MAX => after = Some(last.id),
-                _ => return,
+            let page = self.store.list(query).await?;
+            open.extend(page.iter().map(|record| record.id));
+            if page.is_empty() {
+                return Ok(open);
             }
         }
     }
@@ -163,6 +173,7 @@ impl Promises {
     async fn keep(self: Arc<Self>) {
         let mut health = self.store.health();
         let mut ticks = tokio::time::interval(SWEEP_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 _ = ticks.tick() => self.sweep().await,
@@ -194,16 +205,16 @@ impl Promises {
 
     /// Units of promises that have ended come back, whoever ended them.
     async fn reconcile(&self) {
-        for id in self.gates.promised() {
-            match self.store.get(id).await {
-                Ok(Some(record)) if !record.state.is_terminal() => {}
-                Ok(ended) => {
-                    self.gates.fulfil_promise(id);
-                    if let Some(record) = &ended {
-                        self.tell(News::Callback(record));
-                    }
-                }
-                Err(_) => return,
+        // Before the list: what is promised while it is read is in none.
+        let promised = self.gates.promised();
+        if promised.is_empty() {
+            return;
+        }
+        let Ok(open) = self.open_ones().await else { return };
+        for id in promised.into_iter().filter(|id| !open.contains(id)) {
+            self.gates.fulfil_promise(id);
+            if let Ok(Some(record)) = self.store.get(id).await {
+                self.tell(News::Callback(&record));
             }
         }
     }

@@ -1,8 +1,11 @@
 //! What is on record agrees with the gate before it and with the account behind it.
 
+use floorkeeper::id::{CallbackId, Stage};
+use floorkeeper::runtime::promises::unix_ms;
 use serde_json::json;
 
 use crate::callbacks::{Desk, wanted};
+use crate::rig::eventually;
 
 /// A limit that is raised while the server runs holds on record as at the gate.
 #[tokio::test]
@@ -33,4 +36,25 @@ async fn a_record_that_vanished_is_missed_in_the_ledger() {
     let seen = (&account["open"], &account["open_counted"], &account["balances"]);
     assert_eq!(seen, (&json!(1), &json!(0), &json!(false)));
     assert_eq!(ledger["balances"], false);
+}
+
+/// Another node, or time, ends what is on record: the units of those come back, and no others.
+#[tokio::test]
+async fn whoever_ends_it_the_unit_comes_back() {
+    let desk = Desk::open(&[]).await;
+    let promises = desk.rig.service().promises().unwrap().clone();
+    let mut ids = Vec::new();
+    for number in 0..3 {
+        let made = desk.create(&format!("+1555555010{number}")).await;
+        ids.push(CallbackId::parse(made["id"].as_str().unwrap()).unwrap());
+    }
+    let version = promises.version();
+    promises.store().cancel(ids[1], unix_ms()).await.unwrap();
+    let look = || match desk.rig.counts(Stage::Callback).active {
+        2 => Ok(()),
+        active => Err(format!("{active} are held")),
+    };
+    eventually("its unit comes back", look).await;
+    assert_eq!(desk.rig.service().gates.promised(), [ids[0], ids[2]]);
+    assert!(promises.version() > version, "and whoever waits is told");
 }
