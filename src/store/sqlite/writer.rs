@@ -146,7 +146,7 @@ impl Writer {
             (0..offers).for_each(|_| ledger.refuse(why));
         }
         for job in &mut batch {
-            let early = mutant::is("promise_before_commit");
+            let early = mutant::is("answer_before_commit");
             job.answer(if early { Ok(()) } else { committed.clone() });
         }
         if committed.is_ok() && self.rows >= CHECKPOINT_ROWS {
