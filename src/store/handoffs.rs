@@ -145,6 +145,24 @@ pub(super) struct HandoffUsage {
     pub of_call: Option<HandoffId>,
 }
 
+impl HandoffUsage {
+    /// What the open ones take.
+    pub fn of(open: &[Handoff], offer: &HandoffOffer) -> HandoffUsage {
+        let same_call = |other: &HandoffOffer| {
+            (&other.incarnation, &other.call) == (&offer.incarnation, &offer.call)
+        };
+        let count = |same: &dyn Fn(&HandoffOffer) -> bool| {
+            open.iter().filter(|one| same(&one.offer)).count() as u64
+        };
+        HandoffUsage {
+            open: open.len() as u64,
+            tenant: count(&|other| other.tenant == offer.tenant),
+            target: count(&|other| other.target == offer.target),
+            of_call: open.iter().find(|one| same_call(&one.offer)).map(|one| one.id),
+        }
+    }
+}
+
 impl Handoff {
     /// The record of an offer for which there is room.
     pub(super) fn new(

@@ -80,17 +80,7 @@ impl Desk<'_> {
         let lock = self.prepared.get(&self.on, "SELECT pg_advisory_xact_lock($1)").await?;
         self.on.query_one(&lock, &[&OFFER_LOCK]).await?;
         let open = self.select_handoffs("open = 1", &[]).await?;
-        let of_call = |other: &&Handoff| {
-            (&other.offer.incarnation, &other.offer.call) == (&offer.incarnation, &offer.call)
-        };
-        let tenant = open.iter().filter(|other| other.offer.tenant == offer.tenant).count();
-        let target = open.iter().filter(|other| other.offer.target == offer.target).count();
-        Ok(HandoffUsage {
-            open: open.len() as u64,
-            tenant: tenant as u64,
-            target: target as u64,
-            of_call: open.iter().find(of_call).map(|handoff| handoff.id),
-        })
+        Ok(HandoffUsage::of(&open, offer))
     }
 
     async fn change_handoff(

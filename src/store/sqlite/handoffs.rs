@@ -8,7 +8,7 @@ use super::desk::Desk;
 use super::rows::int;
 use crate::id::HandoffId;
 use crate::store::handoffs::{HandoffUsage, LIST_MAX};
-use crate::store::{Handoff, HandoffAsk, HandoffOffer, HandoffState, Refused, UnixMs};
+use crate::store::{Handoff, HandoffAsk, HandoffState, Refused, UnixMs};
 
 const COLUMNS: &str = "id, state, acknowledged_by, changed_ms, offer";
 
@@ -88,21 +88,6 @@ fn put(connection: &Connection, handoff: &Handoff) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn usage(connection: &Connection, offer: &HandoffOffer) -> rusqlite::Result<HandoffUsage> {
-    let open = select(connection, "open = 1", &[])?;
-    let of_call = |other: &&Handoff| {
-        (&other.offer.incarnation, &other.offer.call) == (&offer.incarnation, &offer.call)
-    };
-    let count =
-        |same: &dyn Fn(&Handoff) -> bool| open.iter().filter(|one| same(one)).count() as u64;
-    Ok(HandoffUsage {
-        open: open.len() as u64,
-        tenant: count(&|other| other.offer.tenant == offer.tenant),
-        target: count(&|other| other.offer.target == offer.target),
-        of_call: open.iter().find(of_call).map(|handoff| handoff.id),
-    })
-}
-
 impl Desk<'_> {
     pub fn handoff(
         &mut self,
@@ -111,7 +96,8 @@ impl Desk<'_> {
     ) -> rusqlite::Result<Result<Vec<Handoff>, Refused>> {
         match ask {
             HandoffAsk::Offer(offer) => {
-                let used = usage(self.connection, &offer)?;
+                let open = select(self.connection, "open = 1", &[])?;
+                let used = HandoffUsage::of(&open, &offer);
                 match Handoff::new(offer, &used, self.limits, now_ms) {
                     Ok(handoff) => put(self.connection, &handoff).map(|()| Ok(vec![handoff])),
                     Err(refused) => Ok(Err(refused)),
