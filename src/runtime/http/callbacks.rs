@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::desk::{Asked, Desk, Named, Wrong, bad, body, fresh, refused, told, whole};
+use super::desk::{Answered, Asked, Desk, Named, Wrong, bad, body, fresh, give, no, told, whole};
 use super::slot::{self, NoSlot, Slot};
 use super::{Site, answer};
 use crate::admission;
@@ -26,16 +26,6 @@ use crate::store::{
 const OFFER_OWNERS: u64 = 1 << 59;
 /// The longest `Idempotency-Key`.
 const KEY_MAX: usize = 200;
-
-type Answered = Result<Response, Wrong>;
-
-fn give(answered: Answered) -> Response {
-    answered.unwrap_or_else(|wrong| *wrong)
-}
-
-fn no(why: Refused) -> Wrong {
-    Box::new(refused(&why))
-}
 
 fn words<T: Copy>(
     text: Option<&str>,
@@ -93,12 +83,7 @@ pub(super) async fn show(desk: Desk, Named(id): Named<CallbackId>) -> Response {
 
 /// This one, when whoever asks may see it.
 async fn own(desk: &Desk, id: CallbackId) -> Result<Record, Wrong> {
-    let found = desk.promises.callback(id).await;
-    found
-        .and_then(|record| {
-            desk.sees(&record.offer.tenant).then_some(record).ok_or(Refused::NotFound)
-        })
-        .map_err(no)
+    desk.own(desk.promises.callback(id).await, |record| &record.offer.tenant)
 }
 
 // === asked for ===

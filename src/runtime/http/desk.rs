@@ -65,6 +65,13 @@ impl Desk {
         self.tenant.as_deref().is_none_or(|own| own == tenant)
     }
 
+    /// This record, when it may be shown here.
+    pub fn own<T>(&self, found: Result<T, Refused>, of: fn(&T) -> &str) -> Result<T, Wrong> {
+        let seen = found
+            .and_then(|one| if self.sees(of(&one)) { Ok(one) } else { Err(Refused::NotFound) });
+        seen.map_err(no)
+    }
+
     /// Only the operator may.
     pub fn operator_only(&self) -> Result<(), Wrong> {
         if self.tenant.is_none() {
@@ -96,6 +103,19 @@ impl Desk {
         };
         list
     }
+}
+
+/// What is answered, or what is wrong instead.
+pub(super) type Answered = Result<Response, Wrong>;
+
+/// The answer, whichever it is.
+pub(super) fn give(answered: Answered) -> Response {
+    answered.unwrap_or_else(|wrong| *wrong)
+}
+
+/// What the store refuses, as an answer.
+pub(super) fn no(why: Refused) -> Wrong {
+    Box::new(refused(&why))
 }
 
 /// Does it to its end, also when whoever asked has left: hyper drops a handler whose client has

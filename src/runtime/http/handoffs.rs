@@ -6,22 +6,14 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::desk::{Asked, Desk, Named, Wrong, bad, body, fresh, refused, told, whole};
+use super::desk::{Answered, Asked, Desk, Named, Wrong, bad, body, fresh, give, no, told, whole};
 use crate::id::HandoffId;
 use crate::runtime::promise_json as shown;
-use crate::store::{Handoff, HandoffState, Refused};
+use crate::store::{Handoff, HandoffState};
 
 /// What a human's end of a handoff can be.
 const ENDS: [HandoffState; 4] =
     [HandoffState::Busy, HandoffState::NoAnswer, HandoffState::Declined, HandoffState::Voicemail];
-
-fn give(answered: Result<Response, Wrong>) -> Response {
-    answered.unwrap_or_else(|wrong| *wrong)
-}
-
-fn no(why: Refused) -> Wrong {
-    Box::new(refused(&why))
-}
 
 /// What there is, the newest first.
 pub(super) async fn list(desk: Desk, asked: Asked) -> Response {
@@ -50,10 +42,7 @@ pub(super) async fn show(desk: Desk, Named(id): Named<HandoffId>) -> Response {
 }
 
 async fn own(desk: &Desk, id: HandoffId) -> Result<Handoff, Wrong> {
-    let found = desk.promises.handoff(id).await;
-    found
-        .and_then(|found| desk.sees(&found.offer.tenant).then_some(found).ok_or(Refused::NotFound))
-        .map_err(no)
+    desk.own(desk.promises.handoff(id).await, |handoff| &handoff.offer.tenant)
 }
 
 /// The one that is to be changed: only the server that has the call can tell it.
@@ -110,7 +99,7 @@ pub(super) async fn end(desk: Desk, Named(id): Named<HandoffId>, bytes: Bytes) -
     give(over.await)
 }
 
-async fn ended(desk: &Desk, id: HandoffId, state: HandoffState) -> Result<Response, Wrong> {
+async fn ended(desk: &Desk, id: HandoffId, state: HandoffState) -> Answered {
     ours(desk, id).await?;
     let promises = desk.promises.clone();
     let handoff = whole(async move { promises.end_handoff(id, state).await }).await.map_err(no)?;
