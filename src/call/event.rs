@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::admission::{Lease, OfferId, Terminal};
+use crate::admission::{Cancelled, Lease, OfferId, Terminal};
 use crate::audio::Window;
 use crate::dialogue::{Finish, ModelRequest, ToolCall, ToolOutcome, Transcript, Usage, WordTime};
 use crate::evidence::{Evidence, Unknown};
@@ -232,6 +232,8 @@ pub enum Action {
     Cancel {
         /// The run.
         run: RunId,
+        /// What for.
+        why: Cancelled,
     },
     /// Sound that was not committed is no longer needed.
     ForgetSound,

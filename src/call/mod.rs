@@ -67,7 +67,7 @@ use keys::Keys;
 use offers::Offered;
 use orders::Order;
 pub use profile::{Identity, Offering, Offers, Profile};
-pub use rungs::{Arranged, Wish};
+pub use rungs::{Arranged, CONNECT_MAX, HANDOFF_MAX, Wish};
 use state::{Ear, Floor, Orphan, Owed, Settling, Side, Stray};
 
 /// Deliberately broken variants of the call's mechanisms, each caught by a fixture

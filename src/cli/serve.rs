@@ -76,7 +76,7 @@ async fn serve(config: Config, fallback: Fallback, listening: http::Listening) -
     }
     if let Err(problem) = callbacks::open(&serving.service).await {
         if matches!(problem, OpenError::Config { .. }) {
-            eprintln!("floorkeeper: store.{problem}");
+            eprintln!("floorkeeper: {problem}");
             return ExitCode::from(2);
         }
         tracing::warn!("no callback and no handoff is offered: {problem}");

@@ -247,7 +247,7 @@ impl Watch {
                 self.prompt(now, prompt, call, gates);
             }
             Action::Recognise { run, .. } => drop(self.listening.insert(*run)),
-            Action::Cancel { run } => {
+            Action::Cancel { run, .. } => {
                 self.truths.given_up();
                 self.guess.take_if(|guess| guess.run == *run);
                 self.listening.remove(run);
