@@ -25,6 +25,25 @@ impl Pcm {
     }
 }
 
+/// What a speech detector has heard in one window of the caller's sound.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Window {
+    /// The probability of speech.
+    pub probability: f32,
+    /// Its length.
+    pub span: Duration,
+    /// How long it has been loud right before it. Detectors are sure of a word late: of "five" not
+    /// before its vowel.
+    pub lead_in: Duration,
+}
+
+impl Window {
+    /// A window behind silence, or behind what is told of in windows of their own.
+    pub fn plain(probability: f32, span: Duration) -> Window {
+        Window { probability, span, lead_in: Duration::ZERO }
+    }
+}
+
 /// Time that `samples` samples take at `rate_hz`.
 pub fn samples_to_duration(samples: usize, rate_hz: u32) -> Duration {
     Duration::from_micros(samples as u64 * 1_000_000 / u64::from(rate_hz.max(1)))

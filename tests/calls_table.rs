@@ -10,6 +10,7 @@ use floorkeeper::admission::{
     Admit, Answer, Cancelled, Claimed, Closed, Gate, Lease, Offer, OfferId, OwnerId, Refusal,
     RefusalReason, Release, Settled, Terminal, Ticket, Wake,
 };
+use floorkeeper::audio::Window;
 use floorkeeper::call::{Action, Call, Event, Identity, trace};
 use floorkeeper::config::{Abilities, Config, Script};
 use floorkeeper::dialogue::{
@@ -210,7 +211,7 @@ impl Bench {
             self.now += ms(20);
             let at = Duration::from_micros(self.now.as_micros());
             let probability = if loud { 0.95 } else { 0.05 };
-            self.step(Event::Speech { probability, span: ms(20), at });
+            self.step(Event::Speech { window: Window::plain(probability, ms(20)), at });
         }
     }
 
@@ -345,7 +346,7 @@ fn caller(said: FromCaller) -> Event {
 
 fn speech(b: &Bench, probability: f32) -> Event {
     let at = Duration::from_micros(b.now.as_micros());
-    Event::Speech { probability, span: ms(100), at }
+    Event::Speech { window: Window::plain(probability, ms(100)), at }
 }
 
 type Happens = (&'static str, fn(&Bench) -> Event);

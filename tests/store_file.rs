@@ -3,9 +3,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use floorkeeper::id::CallbackId;
 use floorkeeper::store::{
-    CallbackStore, HandoffAsk, HandoffStore, Health, Limits, OpenError, Refused, Sealed,
-    SqliteStore,
+    CallbackStore, Consent, HandoffAsk, HandoffStore, Health, Limits, Offer, OpenError, Query,
+    Refused, Sealed, SqliteStore,
 };
 use futures_util::FutureExt;
 
@@ -134,8 +135,82 @@ async fn an_older_schema_is_brought_forward() {
     let claimed = store.claim("w".to_owned(), 1_000, 9, 1_800_000_000_000).await;
     let claimed = claimed.expect("a claim");
     assert_eq!((claimed.len(), claimed[0].epoch, claimed[0].attempts), (1, 5, 1));
-    let handoffs = store.handoff(HandoffAsk::List { open: true }, 0).await;
+    let handoffs = store.handoff(HandoffAsk::List { open: true, tenant: None }, 0).await;
     assert_eq!(handoffs, Ok(Vec::new()));
+}
+
+/// A row that another program has spoilt costs itself only: it is set aside, counted, and the rest
+/// lives; also when the file is opened with it.
+#[tokio::test]
+async fn a_row_that_cannot_be_read_is_set_aside() {
+    const NOW: u64 = 1_800_000_000_000;
+    let place = Place::new("unreadable");
+    let store = place.open().expect("a store");
+    let file = rusqlite::Connection::open(&place.0).expect("SQLite");
+    let mut ids = Vec::new();
+    for destination in ["+12015550100", "+12015550101", "+12015550102", "+12015550103"] {
+        ids.push(store.accept(offer(destination, NOW), NOW).await.expect("it is accepted").id);
+    }
+    let spoil = |set: &str, id: CallbackId| {
+        let sql = format!("UPDATE callbacks SET {set} WHERE id = '{id}'");
+        assert_eq!(file.execute(&sql, []).expect("it is spoilt"), 1);
+    };
+    spoil("offer = '{'", ids[0]);
+    let listed = store.list(Query { limit: 9, ..Query::default() }).await.expect("a list");
+    assert_eq!(listed.len(), 3, "reads go on");
+    let first = store.claim("w".to_owned(), 1_000, 9, NOW).await;
+    assert!(matches!(first, Err(Refused::Unreadable(_))), "{first:?}");
+    assert_eq!(*store.health().borrow(), Health::Open);
+    let claimed = store.claim("w".to_owned(), 1_000, 9, NOW).await.expect("the others");
+    assert_eq!(claimed.len(), 3);
+    let counts = store.counts().await.expect("counts");
+    assert_eq!((counts.open, counts.set_aside, store.ledger().open()), (3, 1, Some(3)));
+    let again = store.accept(offer("+12015550100", NOW), NOW + 1).await.expect("its place is free");
+
+    spoil("state = 'lost'", ids[1]);
+    spoil("attempts = -1", ids[2]);
+    drop(store);
+    let store = place.open().expect("it opens");
+    let counts = store.counts().await.expect("counts");
+    assert_eq!((counts.open, counts.set_aside, store.ledger().opening), (2, 3, 2));
+    let listed = store.list(Query { limit: 9, ..Query::default() }).await.expect("a list");
+    let listed: Vec<CallbackId> = listed.iter().map(|record| record.id).collect();
+    assert_eq!(listed, [ids[3], again.id]);
+    let kept: String = file
+        .query_row(
+            "SELECT offer FROM callbacks_set_aside WHERE id = ?1",
+            [ids[0].to_string()],
+            |row| row.get(0),
+        )
+        .expect("it is kept for whoever mends it");
+    assert_eq!(kept, "{");
+}
+
+fn offer(destination: &str, now_ms: u64) -> Offer {
+    Offer {
+        tenant: "acme".to_owned(),
+        destination: destination.to_owned(),
+        why: String::new(),
+        language: "en".to_owned(),
+        call: String::new(),
+        incarnation: String::new(),
+        born_ms: now_ms,
+        not_before_ms: now_ms,
+        expires_ms: now_ms + 60_000,
+        attempts_max: 3,
+        backoff_ms: 1_000,
+        consent: Consent {
+            asked: "Shall we?".to_owned(),
+            said: "yes".to_owned(),
+            at_ms: now_ms,
+            call: String::new(),
+            turn: 0,
+        },
+        quiet: None,
+        authorisation: "policy-1".to_owned(),
+        key: None,
+        replays: None,
+    }
 }
 
 /// C-008: what is written where nobody will find it is not kept.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::state::{Ear, Floor, Pause, Recognition, Then, Utterance};
 use super::{Action, Call, DEAF_MAX, Measure};
 use crate::admission::{Admit, Cancelled};
+use crate::audio::Window;
 use crate::dialogue::Transcript;
 use crate::id::{RunId, UtteranceId};
 use crate::leg::{EndOfTurn, ServerTurns, ToCaller, TurnDetection};
@@ -14,19 +15,13 @@ use crate::turn::end;
 use crate::turn::speech::{Edge, ONSET};
 
 impl Call {
-    pub(super) fn on_speech(
-        &mut self,
-        now: Timestamp,
-        admit: &mut dyn Admit,
-        probability: f32,
-        span: Duration,
-    ) {
+    pub(super) fn on_speech(&mut self, now: Timestamp, admit: &mut dyn Admit, window: Window) {
         let TurnDetection::Server(turns) = self.settings.turn_detection else { return };
         if matches!(self.floor, Floor::Ringing | Floor::Ended { .. }) || self.is_leaving() {
             return;
         }
         let onset = if self.can_be_interrupted() { self.profile.barge_in.duck } else { ONSET };
-        let edge = self.speech.hear(probability, span, onset);
+        let edge = self.speech.hear(window, onset);
         let (silence, at) = (self.speech.silence(), self.sound_at);
         if let Some(utterance) = self.ear.utterance()
             && silence.is_zero()

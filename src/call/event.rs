@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::admission::{Lease, OfferId, Terminal};
+use crate::admission::{Cancelled, Lease, OfferId, Terminal};
+use crate::audio::Window;
 use crate::dialogue::{Finish, ModelRequest, ToolCall, ToolOutcome, Transcript, Usage, WordTime};
 use crate::evidence::{Evidence, Unknown};
 use crate::fault::Fault;
@@ -29,10 +30,8 @@ pub enum Event {
     },
     /// The speech detector has heard another window.
     Speech {
-        /// The probability of speech.
-        probability: f32,
-        /// Length of the window.
-        span: Duration,
+        /// What it heard.
+        window: Window,
         /// Position of its end in the caller's sound.
         at: Duration,
     },
@@ -233,6 +232,8 @@ pub enum Action {
     Cancel {
         /// The run.
         run: RunId,
+        /// What for.
+        why: Cancelled,
     },
     /// Sound that was not committed is no longer needed.
     ForgetSound,

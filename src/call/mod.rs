@@ -67,7 +67,7 @@ use keys::Keys;
 use offers::Offered;
 use orders::Order;
 pub use profile::{Identity, Offering, Offers, Profile};
-pub use rungs::{Arranged, Wish};
+pub use rungs::{Arranged, CONNECT_MAX, HANDOFF_MAX, Wish};
 use state::{Ear, Floor, Orphan, Owed, Settling, Side, Stray};
 
 /// Deliberately broken variants of the call's mechanisms, each caught by a fixture
@@ -223,10 +223,10 @@ impl Call {
             Event::Connected => self.on_connected(now, admit),
             Event::Caller(said) => self.on_caller(now, admit, said),
             Event::Commit { buffered, at, tag } => self.on_commit(now, admit, buffered, at, tag),
-            Event::Speech { probability, span, at } => {
+            Event::Speech { window, at } => {
                 self.sound_at = at;
                 self.last_sound = now;
-                self.on_speech(now, admit, probability, span);
+                self.on_speech(now, admit, window);
             }
             Event::Recognised { run, seq, is_final, transcript } => {
                 self.on_recognised(now, admit, run, seq, is_final, transcript);

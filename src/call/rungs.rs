@@ -26,11 +26,11 @@ use crate::time::{Timestamp, ms};
 use crate::turn::words::{Reply, reply};
 
 /// How long a human may take to say that they take the caller.
-const HANDOFF_MAX: Duration = ms(45_000);
+pub const HANDOFF_MAX: Duration = ms(45_000);
 /// What a commit is given at least, however late the caller's yes was understood.
 const COMMIT_MIN: Duration = ms(250);
 /// How long the acknowledged human may take to be connected.
-const CONNECT_MAX: Duration = ms(30_000);
+pub const CONNECT_MAX: Duration = ms(30_000);
 
 /// What the caller wants to have arranged, with what shows that they want it.
 #[derive(Clone, Debug, PartialEq, Eq)]

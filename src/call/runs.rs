@@ -147,7 +147,7 @@ impl Call {
         {
             let _ = admit.settle(now, lease, Release::Completed(Evidence::Completed));
         }
-        self.act(Action::Cancel { run });
+        self.act(Action::Cancel { run, why });
     }
 
     pub(super) fn on_ended(

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::state::{Answer, Ear, Floor, Model, ToolState, ToolUse, Voice};
 use super::{AUDIO_GAP, Call, TOOL_QUIET_MAX, Timer, UTTERANCE_MAX, WRITING_QUIET_MAX};
 use crate::admission::{Admit, mutant};
+use crate::audio::Window;
 use crate::leg::{HangUp, Modality, TurnDetection};
 use crate::time::{Timestamp, ms};
 
@@ -209,7 +210,7 @@ impl Call {
         let gap = now.since(self.last_sound).max(GAP_STEP);
         // The next step is due one step from now, not a whole gap.
         self.last_sound = now + GAP_STEP - AUDIO_GAP;
-        self.on_speech(now, admit, 0.0, gap);
+        self.on_speech(now, admit, Window::plain(0.0, gap));
     }
 
     /// The goodbye had its time, heard or not.

@@ -95,7 +95,7 @@ pub fn action(action: &Action) -> Option<String> {
         Action::UseTool { run, .. } => format!("-> use tool {run}"),
         Action::Prompt { run, prompt } => format!("-> prompt {run} {prompt}"),
         Action::Close { run } => format!("-> close {run}"),
-        Action::Cancel { run } => format!("-> cancel {run}"),
+        Action::Cancel { run, .. } => format!("-> cancel {run}"),
         Action::ForgetSound => return None,
     })
 }

@@ -17,6 +17,7 @@ use crate::runtime::serving::Serving;
 use crate::runtime::start;
 use crate::runtime::{http, promises as callbacks};
 use crate::store::OpenError;
+use crate::transport::LEG_RATES_HZ;
 
 /// What `serve` is given.
 #[derive(Debug, Args)]
@@ -31,9 +32,6 @@ pub struct ServeArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
 }
-
-/// Rates of legs: prompts are brought to them before the first call.
-const LEG_RATES_HZ: [u32; 2] = [24_000, 8_000];
 
 /// Serves until a signal, then drains.
 pub async fn run(args: ServeArgs) -> ExitCode {
@@ -78,7 +76,7 @@ async fn serve(config: Config, fallback: Fallback, listening: http::Listening) -
     }
     if let Err(problem) = callbacks::open(&serving.service).await {
         if matches!(problem, OpenError::Config { .. }) {
-            eprintln!("floorkeeper: store.{problem}");
+            eprintln!("floorkeeper: {problem}");
             return ExitCode::from(2);
         }
         tracing::warn!("no callback and no handoff is offered: {problem}");

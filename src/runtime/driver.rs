@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -210,14 +210,13 @@ impl Driver {
         let heard = self.sound.end() - windows.pending_after(samples.len()) as u64;
         let mut speech = Vec::new();
         let agent_sounds = self.call.agent_sounds();
-        windows.push(samples, agent_sounds, |probability, size| speech.push((probability, size)));
+        windows.push(samples, agent_sounds, |window| speech.push(window));
         self.windows = Some(windows);
-        let total: usize = speech.iter().map(|(_, size)| size).sum();
-        let mut at = heard.saturating_sub(total as u64);
-        for (probability, size) in speech {
-            at += size as u64;
-            let span = samples_to_duration(size, CALLER_RATE_HZ);
-            self.step(Event::Speech { probability, span, at: position(at) });
+        let total: Duration = speech.iter().map(|window| window.span).sum();
+        let mut at = position(heard).saturating_sub(total);
+        for window in speech {
+            at += window.span;
+            self.step(Event::Speech { window, at });
         }
     }
 
@@ -317,13 +316,13 @@ impl Driver {
         }
     }
 
-    /// Lets go of everything but what gates may still be sending, and the leg, where its peer may
-    /// still be there.
-    pub fn leave(self) -> (mpsc::Receiver<Wake>, Option<Box<dyn Leg>>) {
+    /// Lets go of everything but what gates may still be sending, and the leg, which has yet to
+    /// part from its peer.
+    pub fn leave(self) -> (mpsc::Receiver<Wake>, Box<dyn Leg>) {
         for started in self.runs.values() {
             started.cancel.cancel();
         }
-        (self.control, self.leg_is_up.then_some(self.leg))
+        (self.control, self.leg)
     }
 
     /// The last words out, for a bounded time.
@@ -337,13 +336,9 @@ impl Driver {
     }
 }
 
-/// Reads on until the peer has answered our goodbye, for a bounded time: a connection that is
-/// dropped with something unread is reset, and the reset overtakes the last words.
+/// Parts from the peer, for a bounded time.
 pub(super) async fn part(mut leg: Box<dyn Leg>) {
-    let parted = std::future::poll_fn(|cx| {
-        while !matches!(ready!(leg.poll_recv(cx)), FromCaller::Gone { .. }) {}
-        Poll::Ready(())
-    });
+    let parted = std::future::poll_fn(|cx| leg.poll_part(cx));
     let _ = tokio::time::timeout(PARTING_MAX, parted).await;
 }
 

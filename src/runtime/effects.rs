@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::driver::Driver;
 use super::metrics::Bypass;
 use super::promises::Promisee;
 use super::runs::Watch;
 use super::sound::samples_at;
+use crate::admission::Cancelled;
 use crate::audio::{CALLER_RATE_HZ, Pcm, duration_to_samples};
 use crate::call::{Action, Arranged, Event, Wish};
 use crate::codec::resample::Resampler;
@@ -47,6 +48,8 @@ pub(super) enum Feed {
     Recogniser { input: mpsc::Sender<AsrInput>, fed: u64 },
     /// Phrases.
     Voice { input: mpsc::Sender<Phrase> },
+    /// Why nobody waits for the human any more.
+    Human { given_up: oneshot::Sender<Cancelled> },
 }
 
 impl Driver {
@@ -68,7 +71,7 @@ impl Driver {
             Action::Arrange { run, wish } => self.arrange(run, *wish),
             Action::Prompt { run, prompt } => self.start_prompt(run, &prompt),
             Action::Close { run } => self.close(run),
-            Action::Cancel { run } => self.cancel(run),
+            Action::Cancel { run, why } => self.cancel(run, why),
         }
     }
 
@@ -79,12 +82,11 @@ impl Driver {
         };
         let promisee = Promisee { turn: self.call.turn().0, ..self.promisee.clone() };
         let (out, signals) = mpsc::channel::<Arranged>(4);
-        let cancel = Cancel::new();
-        let stop = cancel.clone();
+        let (cancel, (given_up, why)) = (Cancel::new(), oneshot::channel());
         let stage = if wish.rung == Rung::Handoff { Stage::Handoff } else { Stage::Callback };
         let task: Run = Box::pin(async move {
             if stage == Stage::Handoff {
-                return promises.hand_over(&wish, &promisee, out, stop).await;
+                return promises.hand_over(&wish, &promisee, out, why).await;
             }
             // A commit that is under way is not stopped: it is what the caller wanted.
             let arranged = promises.promise(promises.offer(&wish, &promisee)).await;
@@ -93,7 +95,7 @@ impl Driver {
         });
         let watch = self.watch(run, stage, cancel.clone());
         tokio::spawn(watch.carry(task, signals, move |what| vec![Event::Arranged { run, what }]));
-        self.remember(run, cancel, Feed::Nothing);
+        self.remember(run, cancel, Feed::Human { given_up });
     }
 
     /// The run's task: its signals, stamped, until its end.
@@ -259,13 +261,17 @@ impl Driver {
             // Dropping the sender is the end of its input, also when the queue is full.
             Feed::Recogniser { input, .. } => drop(input.try_send(AsrInput::Close)),
             Feed::Voice { input } => drop(input),
-            Feed::Nothing => {}
+            Feed::Human { .. } | Feed::Nothing => {}
         }
     }
 
-    fn cancel(&mut self, run: RunId) {
-        if let Some(started) = self.runs.get(&run) {
-            started.cancel.cancel();
+    fn cancel(&mut self, run: RunId, why: Cancelled) {
+        let Some(started) = self.runs.get_mut(&run) else { return };
+        started.cancel.cancel();
+        if let Feed::Human { .. } = started.feed
+            && let Feed::Human { given_up } = std::mem::replace(&mut started.feed, Feed::Nothing)
+        {
+            let _ = given_up.send(why); // it may have ended by itself
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod audit;
 pub mod backends;
+pub mod callers;
 pub mod change;
 pub mod clock;
 mod decision_files;

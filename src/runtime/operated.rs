@@ -3,16 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::gates::Gates;
 use super::promises::{Promises, unix_ms};
 use super::webhook::{HookCounts, News};
 use crate::admission::Lease;
 use crate::config::{Config, Times};
 use crate::fallback::callback::{self, Never, Plan, Quiet, Step, Verdict, Wait};
-use crate::id::{CallbackId, HandoffId};
+use crate::id::{CallbackId, HandoffId, Stage};
 use crate::store::{
-    Accepted, Change, Counts, Handoff, HandoffAsk, HandoffState, Limits, Offer, Outcome, Query,
-    Record, Refused, Settlement, State,
+    Accepted, Change, Counts, Handoff, HandoffAsk, HandoffState, Ledger, Limits, Offer, Outcome,
+    Query, Record, Refused, Settlement, State,
 };
+
+/// How often the account is held against the count before they are said to differ.
+const LOOKS_MAX: u32 = 10;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// Under whose authority something may be dialled: agents that answer here, tenants who have a key.
 #[derive(Debug, Default)]
@@ -70,6 +75,18 @@ pub struct Seen {
     pub handoffs: BTreeMap<HandoffState, u64>,
 }
 
+/// The store's conservation account.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// What this process has seen.
+    pub ledger: Ledger,
+    /// Open ones, as the store counts them; none when it could not.
+    pub counted: Option<u64>,
+    /// Both agree; none when nobody can know here: nothing was counted, or others accept and end
+    /// there too.
+    pub balances: Option<bool>,
+}
+
 impl Promises {
     /// The process that has them.
     pub fn incarnation(&self) -> &str {
@@ -107,10 +124,27 @@ impl Promises {
     pub async fn seen(&self) -> Result<Seen, Refused> {
         let callbacks = self.store.counts().await?;
         let mut handoffs = BTreeMap::new();
-        for handoff in self.handoffs(true).await? {
+        for handoff in self.handoffs(true, None).await? {
             *handoffs.entry(handoff.state).or_default() += 1;
         }
         Ok(Seen { callbacks, handoffs })
+    }
+
+    /// The account, closed: what is open by it has to be what is on record.
+    pub async fn account(&self) -> Account {
+        let mut looks = 0;
+        loop {
+            let ledger = self.store.ledger();
+            let counted = self.store.counts().await.ok().map(|counts| counts.open);
+            let agree = counted.map(|counted| ledger.open() == Some(counted));
+            let balances = agree.filter(|_| !self.store.is_shared());
+            looks += 1;
+            if balances != Some(false) || looks == LOOKS_MAX {
+                return Account { ledger, counted, balances };
+            }
+            // What is committed is counted a moment before it is accounted for.
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
     }
 
     // === callbacks ===
@@ -119,6 +153,8 @@ impl Promises {
     pub async fn accept(&self, offer: Offer) -> Result<Accepted, Refused> {
         let now_ms = unix_ms();
         let fresh = self.hooks.wants_callbacks().then(|| offer.clone());
+        // The gate's limit can be changed while the server runs.
+        self.store.bound(bound(&self.gates));
         let answer = self.store.accept(offer, now_ms).await;
         match (&answer, fresh) {
             (Ok(accepted), Some(offer)) if !accepted.repeated => {
@@ -188,6 +224,21 @@ impl Promises {
         Err(NotDialled::Forbidden { why, record: Box::new(record) })
     }
 
+    /// With the time of the next attempt where whoever settles names none: spaced, spread, out of
+    /// quiet hours (C-026, C-041). Behind every expiry where there is none.
+    pub(super) async fn spaced(&self, id: CallbackId, settlement: Settlement) -> Settlement {
+        // The change that follows says what is wrong.
+        let Ok(record) = self.callback(id).await else { return settlement };
+        let attempts = match (settlement.outcome, record.state) {
+            (Outcome::NotDialled, State::Dialling) => record.attempts.saturating_sub(1),
+            (Outcome::Failed, State::Claimed) => record.attempts + 1,
+            _ => record.attempts,
+        };
+        let plan = Plan { attempts, ..plan_of(&record.offer) };
+        let at_ms = callback::retry_at_ms(&plan, unix_ms(), rand::random());
+        Settlement { retry_at_ms: Some(at_ms.unwrap_or(u64::MAX)), ..settlement }
+    }
+
     fn plan(&self, record: &Record) -> Plan {
         let offer = &record.offer;
         let said = |text: &str| !text.trim().is_empty();
@@ -218,9 +269,13 @@ impl Promises {
         found.into_iter().next().ok_or(Refused::NotFound)
     }
 
-    /// The open ones, or all that are kept, the newest first.
-    pub async fn handoffs(&self, open: bool) -> Result<Vec<Handoff>, Refused> {
-        self.store.handoff(HandoffAsk::List { open }, unix_ms()).await
+    /// The open ones, or all that are kept, the newest first: everybody's, or this tenant's.
+    pub async fn handoffs(
+        &self,
+        open: bool,
+        tenant: Option<String>,
+    ) -> Result<Vec<Handoff>, Refused> {
+        self.store.handoff(HandoffAsk::List { open, tenant }, unix_ms()).await
     }
 }
 
@@ -241,6 +296,13 @@ fn plan_of(offer: &Offer) -> Plan {
             utc_offset_minutes: quiet.utc_offset_minutes,
         }),
     }
+}
+
+/// How many callbacks may be open: what the gate has units for now, in every mode. What is on
+/// record is bounded by the same, also over a fleet.
+pub(super) fn bound(gates: &Gates) -> u64 {
+    let slots = gates.look(Stage::Callback, |gate| gate.limits().slots.units()).flatten();
+    slots.map_or(u64::MAX >> 1, u64::from)
 }
 
 fn word(never: Never) -> &'static str {

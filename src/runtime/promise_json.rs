@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::operated::Seen;
-use crate::store::{Handoff, Ledger, Record};
+use super::operated::{Account, Seen};
+use crate::store::{Handoff, Record};
 
 /// A callback.
 pub fn callback(record: &Record) -> Value {
@@ -80,13 +80,15 @@ pub fn counts(seen: &Seen, now_ms: u64) -> Value {
         "open": callbacks.open,
         "dead": callbacks.dead,
         "bytes": callbacks.bytes,
+        "set_aside": callbacks.set_aside,
         "oldest_age_ms": callbacks.oldest_born_ms.map(|born_ms| now_ms.saturating_sub(born_ms)),
         "handoffs_open": seen.handoffs.values().sum::<u64>(),
     })
 }
 
-/// The store's conservation account. `open` is counted by the store, not derived from the rest.
-pub fn ledger(ledger: &Ledger, open: Option<u64>) -> Value {
+/// The store's conservation account, held against what the store counts.
+pub fn account(account: &Account) -> Value {
+    let Account { ledger, counted, balances } = account;
     let refused: u64 = ledger.refused.values().sum();
     let ended: Map<String, Value> = (ledger.ended.iter())
         .map(|(state, count)| (state.label().to_owned(), (*count).into()))
@@ -99,13 +101,14 @@ pub fn ledger(ledger: &Ledger, open: Option<u64>) -> Value {
         "refused": refused,
         "refused_by_reason": ledger.refused,
         "open": ledger.open(),
-        "open_counted": open,
+        "open_counted": counted,
         "ended": ended.values().filter_map(Value::as_u64).sum::<u64>(),
         "ended_by_state": ended,
         "replayed": ledger.replayed,
         "resolved": ledger.resolved,
         "dead_dropped": ledger.dead_dropped,
         "kept_dropped": ledger.kept_dropped,
-        "balances": ledger.offered == ledger.accepted + ledger.repeated + refused,
+        "set_aside": ledger.set_aside,
+        "balances": balances,
     })
 }

@@ -42,6 +42,8 @@ fn counted(page: &mut String, seen: &Seen) {
         callbacks.oldest_born_ms.map_or(0, |born_ms| unix_ms().saturating_sub(born_ms) / 1_000);
     let help = "Age of the oldest callback that is still to be done.";
     gauge(page, "callbacks_oldest_age_seconds", help, [("", age_s)]);
+    let help = "Rows on record that cannot be read and were set aside.";
+    gauge(page, "store_set_aside", help, [("", callbacks.set_aside)]);
     let open: Vec<(String, u64)> = [HandoffState::Offered, HandoffState::Acknowledged]
         .iter()
         .map(|state| (label("state", state.label()), of(&seen.handoffs, state)))

@@ -4,24 +4,27 @@
 //! A callback's unit at the `callback` gate is held from the offer until its record has ended, also
 //! over a restart: the records that a process finds are its gate's opening.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::MissedTickBehavior;
 
 use super::clock::Clock;
+use super::destination::canonical;
 use super::dialler;
 use super::gates::Gates;
-use super::operated::Authorities;
+use super::operated::{Authorities, bound};
 use super::service::Service;
 use super::webhook::{Hooks, News};
-use crate::call::{Arranged, Wish};
-use crate::config::{Config, Times};
+use crate::admission::Cancelled;
+use crate::call::{Arranged, CONNECT_MAX, HANDOFF_MAX, Wish};
+use crate::config::Times;
 use crate::evidence::Evidence;
 use crate::fallback::NotReached;
 use crate::id::{CallbackId, HandoffId, Stage};
-use crate::provider::{Cancel, Ended};
+use crate::provider::Ended;
 use crate::store::{
     self, Change, Consent, Handoff, HandoffAsk, HandoffOffer, HandoffState, Health, Key, Limits,
     Offer, OpenError, Query, Record, Refused, Shelf, Store, UnixMs,
@@ -29,10 +32,9 @@ use crate::store::{
 
 /// How often what time alone does is done.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// How long a handoff that was acknowledged may take to be connected.
-const CONNECT_MAX_MS: u64 = 30_000;
-/// How long a human may take to say that they take the caller.
-const ACKNOWLEDGE_MAX_MS: u64 = 45_000;
+
+/// So often another's record may have ended between being met and being looked at.
+const DUPLICATES_MAX: usize = 4;
 
 /// What a call has to say for itself when something is promised to it.
 #[derive(Clone, Debug)]
@@ -78,7 +80,7 @@ pub fn unix_ms() -> UnixMs {
 pub async fn open(service: &Arc<Service>) -> Result<(), OpenError> {
     let config = &service.config;
     let opened = match store::find(&config.store.provider) {
-        Ok(entry) => (entry.open)(&config.store.table, limits(config)).await,
+        Ok(entry) => (entry.open)(&config.store.table, limits(&service.gates)).await,
         Err(wrong) => Err(wrong),
     };
     // Without it the gates of its rungs stay closed.
@@ -93,7 +95,7 @@ pub async fn open(service: &Arc<Service>) -> Result<(), OpenError> {
         asked: Mutex::default(),
         changed: watch::Sender::new(0),
     });
-    promises.inherit().await;
+    promises.inherit().await?;
     for stage in [Stage::Callback, Stage::Handoff] {
         service.gates.follow_health(stage, promises.sealed().is_none());
     }
@@ -103,10 +105,8 @@ pub async fn open(service: &Arc<Service>) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn limits(config: &Config) -> Limits {
-    // The gate bounds how many promises are open; the store's own bound only has to be no less.
-    let slots = config.gate_limits(Stage::Callback).meant().slots.units();
-    let records = slots.map_or(u64::MAX >> 1, u64::from);
+fn limits(gates: &Gates) -> Limits {
+    let records = bound(gates);
     Limits { records, tenant: records, ..Limits::default() }
 }
 
@@ -140,22 +140,31 @@ impl Promises {
     }
 
     /// Records that were there before this process hold their units again.
-    async fn inherit(&self) {
-        let mut after = None;
+    async fn inherit(&self) -> Result<(), OpenError> {
+        // Without them the gate would promise more than it may.
+        let open = self.open_ones().await.map_err(|refused| OpenError::Unreachable {
+            place: "the callback store".to_owned(),
+            detail: refused.to_string(),
+        })?;
+        open.into_iter().for_each(|id| self.gates.inherit_promise(id));
+        Ok(())
+    }
+
+    /// Every promise that still has to be kept.
+    async fn open_ones(&self) -> Result<BTreeSet<CallbackId>, Refused> {
+        let mut open = BTreeSet::new();
         loop {
+            let after = open.last().copied();
             let query = Query {
                 shelf: Some(Shelf::Open),
                 after,
                 limit: store::BATCH_MAX,
                 ..Query::default()
             };
-            let Ok(page) = self.store.list(query).await else { return };
-            for record in &page {
-                self.gates.inherit_promise(record.id);
-            }
-            match page.last() {
-                Some(last) if page.len() == store::BATCH_MAX => after = Some(last.id),
-                _ => return,
+            let page = self.store.list(query).await?;
+            open.extend(page.iter().map(|record| record.id));
+            if page.is_empty() {
+                return Ok(open);
             }
         }
     }
@@ -164,6 +173,7 @@ impl Promises {
     async fn keep(self: Arc<Self>) {
         let mut health = self.store.health();
         let mut ticks = tokio::time::interval(SWEEP_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 _ = ticks.tick() => self.sweep().await,
@@ -195,16 +205,16 @@ impl Promises {
 
     /// Units of promises that have ended come back, whoever ended them.
     async fn reconcile(&self) {
-        for id in self.gates.promised() {
-            match self.store.get(id).await {
-                Ok(Some(record)) if !record.state.is_terminal() => {}
-                Ok(ended) => {
-                    self.gates.fulfil_promise(id);
-                    if let Some(record) = &ended {
-                        self.tell(News::Callback(record));
-                    }
-                }
-                Err(_) => return,
+        // Before the list: what is promised while it is read is in none.
+        let promised = self.gates.promised();
+        if promised.is_empty() {
+            return;
+        }
+        let Ok(open) = self.open_ones().await else { return };
+        for id in promised.into_iter().filter(|id| !open.contains(id)) {
+            self.gates.fulfil_promise(id);
+            if let Ok(Some(record)) = self.store.get(id).await {
+                self.tell(News::Callback(&record));
             }
         }
     }
@@ -216,9 +226,12 @@ impl Promises {
         let now_ms = unix_ms();
         let Times { expires_ms, attempts_max, backoff_ms } = self.times;
         let name = format!("{}/{}/{}", self.incarnation, promisee.call, promisee.turn);
+        // A number without its country's code has no other form than the one that was said.
+        let destination = canonical(&wish.destination).unwrap_or_else(|| wish.destination.clone());
         Offer {
             tenant: promisee.tenant.clone(),
-            destination: wish.destination.clone(),
+            key: Some(Key { digest: destination.clone(), name }),
+            destination,
             why: wish.about.to_owned(),
             language: wish.language.clone(),
             call: promisee.call.clone(),
@@ -237,31 +250,45 @@ impl Promises {
             },
             quiet: None,
             authorisation: format!("agent:{}", promisee.agent),
-            key: Some(Key { digest: wish.destination.clone(), name }),
             replays: None,
         }
     }
 
     /// Puts it on record. The receipt is there when the commit is.
     pub async fn promise(&self, offer: Offer) -> Arranged {
-        match self.accept(offer).await {
-            Ok(accepted) => match accepted.receipt {
-                Some(receipt) => Arranged::Callback(receipt),
-                None => Arranged::Refused("ended"),
-            },
-            // It is on record: the caller is told what is true.
-            Err(Refused::Duplicate { existing }) => match self.store.promised(existing).await {
-                Ok(Some(receipt)) => Arranged::Callback(receipt),
-                Ok(None) | Err(_) => Arranged::Refused("duplicate"),
-            },
-            // The commit was under way when the store sealed itself: nobody knows.
-            Err(Refused::Sealed(_)) => Arranged::Unknown,
-            Err(refused) => Arranged::Refused(refused.label()),
+        for _ in 0..DUPLICATES_MAX {
+            match self.accept(offer.clone()).await {
+                Ok(accepted) => {
+                    return match accepted.receipt {
+                        Some(receipt) => Arranged::Callback(receipt),
+                        None => Arranged::Refused("ended"),
+                    };
+                }
+                Err(Refused::Duplicate { existing }) => {
+                    match self.store.promised(existing).await {
+                        // It is on record: the caller is told what is true.
+                        Ok(Some(receipt)) => return Arranged::Callback(receipt),
+                        // It has ended since: there is none any more.
+                        Ok(None) => {}
+                        Err(_) => return Arranged::Unknown,
+                    }
+                }
+                // The commit was under way when the store sealed itself: nobody knows.
+                Err(Refused::Sealed(_)) => return Arranged::Unknown,
+                Err(refused) => return Arranged::Refused(refused.label()),
+            }
         }
+        Arranged::Unknown
     }
 
     /// Changes a record; a promise that has ended gives its unit back.
     pub async fn change(&self, id: CallbackId, change: Change) -> Result<Record, Refused> {
+        let change = match change {
+            Change::Settle(epoch, settlement) if settlement.retry_at_ms.is_none() => {
+                Change::Settle(epoch, self.spaced(id, settlement).await)
+            }
+            change => change,
+        };
         let record = self.store.change(id, change, unix_ms()).await?;
         if record.state.is_terminal() {
             self.gates.fulfil_promise(id);
@@ -273,16 +300,17 @@ impl Promises {
     // === handoffs ===
 
     /// Asks a human, and waits until they are connected, or it has come to nothing. What comes
-    /// meanwhile goes to the call.
+    /// meanwhile goes to the call, which says when it waits no more, and why.
     pub async fn hand_over(
         &self,
         wish: &Wish,
         promisee: &Promisee,
         out: mpsc::Sender<Arranged>,
-        cancel: Cancel,
+        mut given_up: oneshot::Receiver<Cancelled>,
     ) -> Ended {
         let done = Ended { proof: Ok(Evidence::Completed), fault: None };
         let now_ms = unix_ms();
+        let acknowledge_by_ms = now_ms + HANDOFF_MAX.as_millis() as u64;
         let offer = HandoffOffer {
             tenant: promisee.tenant.clone(),
             target: "operators".to_owned(),
@@ -291,8 +319,8 @@ impl Promises {
             why: wish.about.to_owned(),
             language: wish.language.clone(),
             born_ms: now_ms,
-            acknowledge_by_ms: now_ms + ACKNOWLEDGE_MAX_MS,
-            connect_by_ms: now_ms + ACKNOWLEDGE_MAX_MS + CONNECT_MAX_MS,
+            acknowledge_by_ms,
+            connect_by_ms: acknowledge_by_ms + CONNECT_MAX.as_millis() as u64,
         };
         let handoff = match self.store.offer_handoff(offer, now_ms).await {
             Ok(handoff) => handoff,
@@ -309,14 +337,14 @@ impl Promises {
         loop {
             let came = tokio::select! {
                 came = news.recv() => came,
-                () = cancel.cancelled() => None,
+                why = &mut given_up => {
+                    self.given_up(id, why.unwrap_or(Cancelled::HangUp)).await;
+                    self.asked().remove(&id);
+                    return done;
+                }
             };
-            let Some(came) = came else {
-                self.asked().remove(&id);
-                // An end that came first stays as it is.
-                self.caller_left(id).await;
-                return done;
-            };
+            // It has ended, and whoever ended it has told so.
+            let Some(came) = came else { return done };
             let goes_on = matches!(came, Arranged::Acknowledged(_));
             let gone = out.send(came).await.is_err();
             if !goes_on || gone {
@@ -326,9 +354,16 @@ impl Promises {
         }
     }
 
-    async fn caller_left(&self, id: HandoffId) {
-        let left = self.store.end_handoff(id, HandoffState::CallerLeft, unix_ms()).await;
-        match left {
+    /// The call waits no more. An end that came first stays as it is.
+    async fn given_up(&self, id: HandoffId, why: Cancelled) {
+        // Its time is judged by the call's clock, which runs out before the record's.
+        let end = match why {
+            Cancelled::Superseded => HandoffState::Timeout,
+            Cancelled::BargeIn | Cancelled::Client | Cancelled::HangUp | Cancelled::Drain => {
+                HandoffState::CallerLeft
+            }
+        };
+        match self.store.end_handoff(id, end, unix_ms()).await {
             Ok(handoff) => self.tell(News::Handoff(&handoff)),
             Err(_) => self.told(),
         }
@@ -344,10 +379,12 @@ impl Promises {
         };
         if !heard {
             // Whoever said yes is told at once that nobody is there any more.
-            self.caller_left(id).await;
-            return Err(Refused::HandoffIs { state: HandoffState::CallerLeft });
+            self.given_up(id, Cancelled::HangUp).await;
         }
         let handoff = self.handoff(id).await?;
+        if !heard {
+            return Err(Refused::HandoffIs { state: handoff.state });
+        }
         self.tell(News::Handoff(&handoff));
         Ok(handoff)
     }

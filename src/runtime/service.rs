@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 
 use super::backends::Backends;
+use super::callers::Callers;
 use super::change::Changes;
 use super::clock::Clock;
 use super::driver::{self, Driver};
@@ -41,6 +42,8 @@ pub struct Service {
     pub gates: Gates,
     /// Names of tenants, by their number.
     pub tenants: Tenants,
+    /// Who calls, from the handshake to the last word.
+    pub callers: Callers,
     /// Every call's record.
     pub registry: Registry,
     /// Prompts rendered ahead.
@@ -110,6 +113,7 @@ impl Service {
             changes: Changes::default(),
             config,
             gates,
+            callers: Callers::default(),
             registry: Registry::default(),
             prompts,
             incarnation,
@@ -236,9 +240,7 @@ impl Service {
         let _ = self.gates.settle(slot, release);
         self.metrics.call_ended(why);
         self.registry.end(call, self.clock.now(), why);
-        if let Some(leg) = leg {
-            driver::part(leg).await;
-        }
+        driver::part(leg).await;
     }
 }
 

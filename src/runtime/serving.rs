@@ -23,8 +23,9 @@ use crate::transport::webrtc::{Port, PortStats};
 
 /// How long connections may take to end once the server is told to stop.
 const STOP_MAX: Duration = Duration::from_secs(2);
-/// How long calls may take to end once the drain's window has closed.
-const END_MAX: Duration = Duration::from_secs(5);
+/// How long calls may take to end once the drain's window has closed: their goodbye, the time that
+/// it is waited for at the far end, and the peer's answer to it.
+const END_MAX: Duration = Duration::from_secs(10);
 
 /// A running server. It refuses calls as `not_ready` until [`super::start::open`].
 pub struct Serving {
@@ -80,23 +81,17 @@ impl Serving {
         let service = &self.service;
         service.set_draining(true);
         service.gates.close(Stage::Call, Closed::Draining, CloseMode::EndQueue);
-        let live = service.registry.live_count();
-        if live > 0 {
-            tracing::info!("draining: {live} calls; a second signal ends them now");
+        let calls = service.callers.with_slot();
+        if calls > 0 {
+            tracing::info!("draining: {calls} calls; a second signal ends them now");
         }
         tokio::select! {
-            () = self.emptied() => return,
+            () = service.callers.gone() => return,
             () = tokio::time::sleep(window) => {}
             () = hurry => {}
         }
         service.end_calls();
-        let _ = tokio::time::timeout(END_MAX, self.emptied()).await;
-    }
-
-    async fn emptied(&self) {
-        while self.service.registry.live_count() > 0 {
-            self.service.registry.changed().await;
-        }
+        let _ = tokio::time::timeout(END_MAX, service.callers.gone()).await;
     }
 
     /// Stops listening; connections that are not calls end.

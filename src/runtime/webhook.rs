@@ -86,10 +86,10 @@ struct Event {
 impl Hooks {
     /// Begins to tell whoever the configuration names.
     pub fn start(config: &Config, incarnation: &str) -> Result<Hooks, OpenError> {
-        let start = |hook: &Webhook| Hook::start(hook, incarnation);
+        let start = |table, hook: &Webhook| Hook::start(table, hook, incarnation);
         Ok(Hooks {
-            callback: start(&config.webhooks.callback)?,
-            handoff: start(&config.webhooks.handoff)?,
+            callback: start("callback", &config.webhooks.callback)?,
+            handoff: start("handoff", &config.webhooks.handoff)?,
         })
     }
 
@@ -121,10 +121,10 @@ impl Hooks {
 }
 
 impl Hook {
-    fn start(wanted: &Webhook, incarnation: &str) -> Result<Option<Hook>, OpenError> {
+    fn start(table: &str, wanted: &Webhook, incarnation: &str) -> Result<Option<Hook>, OpenError> {
         let Some(url) = &wanted.url else { return Ok(None) };
-        let secret = wanted.secret_env.as_deref().map(secret).transpose()?;
-        let target = Target::new(url, secret)?;
+        let secret = wanted.secret_env.as_deref().map(|name| secret(table, name)).transpose()?;
+        let target = Target::new(table, url, secret)?;
         let (queue, events) = mpsc::channel(QUEUE_MAX);
         let counters = Arc::new(Counters::default());
         tokio::spawn(tell_all(target, events, counters.clone()));
@@ -159,10 +159,10 @@ impl Counters {
     }
 }
 
-fn secret(variable: &str) -> Result<Vec<u8>, OpenError> {
+fn secret(table: &str, variable: &str) -> Result<Vec<u8>, OpenError> {
     let found = std::env::var(variable).ok().filter(|secret| !secret.trim().is_empty());
     found.map(|secret| secret.trim().as_bytes().to_vec()).ok_or_else(|| OpenError::Config {
-        key: "webhook_secret_env".to_owned(),
+        key: format!("{table}.webhook_secret_env"),
         problem: format!("the environment variable {variable} is not set"),
         right: "set it to the secret that signs what is sent".to_owned(),
     })
@@ -210,10 +210,10 @@ enum Told {
 }
 
 impl Target {
-    fn new(url: &Url, secret: Option<Vec<u8>>) -> Result<Target, OpenError> {
+    fn new(table: &str, url: &Url, secret: Option<Vec<u8>>) -> Result<Target, OpenError> {
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let wrong = || OpenError::Config {
-            key: "webhook_url".to_owned(),
+            key: format!("{table}.webhook_url"),
             problem: "its host can have no certificate".to_owned(),
             right: "write a host's name".to_owned(),
         };

@@ -7,6 +7,7 @@ use super::heard::Said;
 use super::script::{Colour, Source, What};
 use super::workers::Utterance;
 use super::world::{TICK, World};
+use crate::audio::Window;
 use crate::call::Event;
 use crate::time::Timestamp;
 
@@ -89,8 +90,8 @@ impl World {
             if self.said.iter().any(speaks) {
                 self.workers.hear_for(TICK);
             }
-            for (probability, span, at) in arrived.heard {
-                self.step(Event::Speech { probability, span, at });
+            for (window, at) in arrived.heard {
+                self.step(Event::Speech { window, at });
             }
         }
     }
@@ -103,7 +104,7 @@ impl World {
         }
         let probability = if speaks { 0.95 } else { 0.05 };
         let at = Duration::from_micros(self.now.as_micros()) + TICK;
-        self.step(Event::Speech { probability, span: TICK, at });
+        self.step(Event::Speech { window: Window::plain(probability, TICK), at });
     }
 }
 

@@ -96,7 +96,7 @@ impl Fact {
             Action::Fence { to, why, .. } => {
                 Fact::new(at, "fence", vec![("", to.to_string()), ("why", (*why).to_owned())])
             }
-            Action::Cancel { run } => {
+            Action::Cancel { run, .. } => {
                 let of = stage_of(*run).map_or("prompt", Stage::kind);
                 Fact::new(at, format!("{of}.cancel"), Vec::new())
             }

@@ -69,11 +69,11 @@ impl Promised {
             Action::Arrange { run, wish } if wish.rung == Rung::Callback => {
                 self.committing.insert(*run);
             }
-            Action::Cancel { run } if self.asked.contains(run) => {
+            Action::Cancel { run, .. } if self.asked.contains(run) => {
                 self.not_reached.insert(NotReached::Timeout);
                 self.over(*run);
             }
-            Action::Cancel { run } => self.unknown |= self.committing.remove(run),
+            Action::Cancel { run, .. } => self.unknown |= self.committing.remove(run),
             _ => {}
         }
     }

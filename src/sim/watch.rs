@@ -159,7 +159,7 @@ impl Watch {
             Event::Granted(_) => self.far_end.goes_on(now),
             Event::Caller(FromCaller::Respond { .. }) => self.asked = now,
             Event::ToolReturned { .. } => self.far_end.goes_on(now),
-            Event::Speech { probability, .. } if *probability > 0.5 => self.last_speech = now,
+            Event::Speech { window, .. } if window.probability > 0.5 => self.last_speech = now,
             Event::Arranged { run, what: Arranged::Callback(receipt) }
                 if call.lease_of(*run).is_some() =>
             {
@@ -247,7 +247,7 @@ impl Watch {
                 self.prompt(now, prompt, call, gates);
             }
             Action::Recognise { run, .. } => drop(self.listening.insert(*run)),
-            Action::Cancel { run } => {
+            Action::Cancel { run, .. } => {
                 self.truths.given_up();
                 self.guess.take_if(|guess| guess.run == *run);
                 self.listening.remove(run);

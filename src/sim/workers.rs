@@ -229,7 +229,7 @@ impl Workers {
                 Some(Running::Tts(tts)) => tts.close_input(now),
                 Some(Running::Llm(_) | Running::Tool(_) | Running::Rung(_)) | None => {}
             },
-            Action::Cancel { run } => self.cancel(now, *run),
+            Action::Cancel { run, .. } => self.cancel(now, *run),
             Action::Tell(_)
             | Action::Fence { .. }
             | Action::Recognise { .. }

@@ -104,6 +104,8 @@ pub enum HandoffAsk {
     List {
         /// Only those in which somebody still has to do something.
         open: bool,
+        /// Only those that this tenant pays for.
+        tenant: Option<String>,
     },
 }
 
@@ -141,6 +143,24 @@ pub(super) struct HandoffUsage {
     pub target: u64,
     /// The open one of the same call.
     pub of_call: Option<HandoffId>,
+}
+
+impl HandoffUsage {
+    /// What the open ones take.
+    pub fn of(open: &[Handoff], offer: &HandoffOffer) -> HandoffUsage {
+        let same_call = |other: &HandoffOffer| {
+            (&other.incarnation, &other.call) == (&offer.incarnation, &offer.call)
+        };
+        let count = |same: &dyn Fn(&HandoffOffer) -> bool| {
+            open.iter().filter(|one| same(&one.offer)).count() as u64
+        };
+        HandoffUsage {
+            open: open.len() as u64,
+            tenant: count(&|other| other.tenant == offer.tenant),
+            target: count(&|other| other.target == offer.target),
+            of_call: open.iter().find(|one| same_call(&one.offer)).map(|one| one.id),
+        }
+    }
 }
 
 impl Handoff {

@@ -16,6 +16,8 @@ pub struct Counts {
     pub bytes: u64,
     /// Dead letters.
     pub dead: u64,
+    /// Rows that cannot be read, of callbacks and handoffs: out of the way, for somebody to mend.
+    pub set_aside: u64,
     /// When the oldest open one was asked for.
     pub oldest_born_ms: Option<UnixMs>,
 }
@@ -54,8 +56,8 @@ impl Swept {
     }
 }
 
-/// The conservation account of one process: `opening + accepted = open + ended`, as long as no
-/// other process works on the same store.
+/// The conservation account of one process: `opening + accepted = open + ended +
+/// set_aside`, as long as no other process works on the same store.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Ledger {
     /// Open records that were there when this process opened the store.
@@ -78,12 +80,16 @@ pub struct Ledger {
     pub dead_dropped: u64,
     /// Finished ones dropped as there were too many.
     pub kept_dropped: u64,
+    /// Open ones that could not be read any more and were set aside.
+    pub set_aside: u64,
 }
 
 impl Ledger {
-    /// Everything that is to be accounted for, less everything that has ended.
-    pub fn open(&self) -> u64 {
-        self.opening + self.accepted - self.ended.values().sum::<u64>()
+    /// Everything that is to be accounted for, less everything that has ended; none when more has
+    /// ended than this process knows of, because another one accepted it.
+    pub fn open(&self) -> Option<u64> {
+        let gone = self.ended.values().sum::<u64>() + self.set_aside;
+        (self.opening + self.accepted).checked_sub(gone)
     }
 
     /// An offer was refused.
@@ -126,6 +132,7 @@ impl Ledger {
         self.resolved += other.resolved;
         self.dead_dropped += other.dead_dropped;
         self.kept_dropped += other.kept_dropped;
+        self.set_aside += other.set_aside;
         for (why, count) in other.refused {
             *self.refused.entry(why).or_default() += count;
         }

@@ -74,13 +74,6 @@ impl Record {
         }
     }
 
-    /// It can be claimed now.
-    pub fn is_due(&self, now_ms: UnixMs) -> bool {
-        matches!(self.state, State::Accepted | State::Due)
-            && self.due_ms <= now_ms
-            && now_ms <= self.offer.expires_ms
-    }
-
     /// A worker takes it; the epoch before is worth nothing from here.
     pub fn claim(&mut self, worker: &str, lease_ms: u64, now_ms: UnixMs) {
         self.epoch += 1;

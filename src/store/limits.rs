@@ -1,5 +1,7 @@
 //! How much a store promises at most, and the checks before a promise. Pure.
 
+use std::sync::{PoisonError, RwLock};
+
 use super::record::{Offer, UnixMs};
 use super::refused::{Place, Refused};
 
@@ -60,6 +62,27 @@ impl Default for Limits {
             handoffs_target: 20,
             handoffs_kept: 10_000,
         }
+    }
+}
+
+/// The bounds of a store that is open: how many callbacks may be open is changed while it is.
+#[derive(Debug)]
+pub(super) struct InForce(RwLock<Limits>);
+
+impl InForce {
+    pub fn new(limits: Limits) -> InForce {
+        InForce(RwLock::new(limits))
+    }
+
+    /// As they are now.
+    pub fn now(&self) -> Limits {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// So many callbacks may be open from now on, in all and of one tenant.
+    pub fn bound(&self, records: u64) {
+        let mut limits = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        (limits.records, limits.tenant) = (records, records);
     }
 }
 

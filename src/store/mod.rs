@@ -30,6 +30,7 @@ mod sqlite;
 pub use handoffs::{Handoff, HandoffAsk, HandoffOffer, HandoffState, HandoffStore};
 pub use ledger::{Counts, Ledger, Swept};
 pub use life::{Change, Outcome, Settlement};
+use limits::InForce;
 pub use limits::{Limits, Usage};
 pub use postgres::PostgresStore;
 pub use record::{Consent, IdText, Key, Offer, QuietHours, Record, Shelf, State, UnixMs};
@@ -107,6 +108,16 @@ pub struct Query {
     pub limit: usize,
 }
 
+impl Query {
+    /// What is looked for could be there: no text on record has a NUL in it.
+    fn check(&self) -> Result<(), Refused> {
+        match &self.tenant {
+            Some(tenant) if tenant.contains('\0') => Err(Refused::bad("tenant", "has a NUL in it")),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Durable callbacks. A refusal leaves the store as it was.
 ///
 /// Whatever changes something answers only once the change is durable. An answer that never comes
@@ -151,8 +162,16 @@ pub trait CallbackStore: Send + Sync {
     /// How many there are, and how old.
     fn counts(&self) -> Answer<Counts>;
 
+    /// So many may be open from now on, in all and of one tenant; those that are open stay.
+    fn bound(&self, records: u64);
+
     /// What this process has seen since it opened the store.
     fn ledger(&self) -> Ledger;
+
+    /// Other processes work on the same records: what one of them has seen is not all there was.
+    fn is_shared(&self) -> bool {
+        false
+    }
 
     /// Whether it takes promises; changes are told.
     fn health(&self) -> watch::Receiver<Health>;
@@ -216,7 +235,7 @@ pub static STORES: [Entry; 2] = [
 pub fn find(name: &str) -> Result<&'static Entry, OpenError> {
     let known = || STORES.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
     STORES.iter().find(|entry| entry.name == name).ok_or_else(|| OpenError::Config {
-        key: "provider".to_owned(),
+        key: "store.provider".to_owned(),
         problem: format!("there is no store \"{name}\""),
         right: format!("one of: {}", known()),
     })
@@ -227,7 +246,7 @@ fn text<'a>(table: &'a toml::Table, key: &str, right: &str) -> Result<&'a str, O
     let value = table.get(key);
     value.and_then(toml::Value::as_str).filter(|text| !text.is_empty()).ok_or_else(|| {
         OpenError::Config {
-            key: key.to_owned(),
+            key: format!("store.{key}"),
             problem: if value.is_some() { "is no text" } else { "is missing" }.to_owned(),
             right: right.to_owned(),
         }

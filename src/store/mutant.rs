@@ -5,7 +5,7 @@ pub const RULES: [&str; 5] =
     ["unknown_redialled", "epoch_ignored", "lease_ignored", "key_ignored", "batch_over_bound"];
 
 /// The variants of what happens when the disk says no, each caught by `tests/store_crash`.
-pub const DISK: [&str; 2] = ["promise_before_commit", "flush_tried_again"];
+pub const DISK: [&str; 2] = ["answer_before_commit", "flush_tried_again"];
 
 /// Whether this variant was asked for.
 #[cfg(feature = "mutants")]

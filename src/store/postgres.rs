@@ -11,8 +11,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
     Accepted, Answer, BATCH_MAX, CallbackStore, Change, Counts, Handoff, HandoffAsk, HandoffStore,
-    Health, Ledger, Limits, Offer, OpenError, Opening, Place, Query, Record, Refused, Sealed,
-    Store, Swept, UnixMs, check_claim,
+    Health, InForce, Ledger, Limits, Offer, OpenError, Opening, Place, Query, Record, Refused,
+    Sealed, Store, Swept, UnixMs, check_claim,
 };
 use crate::id::CallbackId;
 
@@ -28,7 +28,7 @@ use station::{Ask, Station, Told};
 pub struct PostgresStore {
     writer: mpsc::Sender<Ask>,
     reader: mpsc::Sender<Ask>,
-    limits: Arc<Limits>,
+    limits: Arc<InForce>,
     ledger: Arc<Mutex<Ledger>>,
     health: watch::Receiver<Health>,
 }
@@ -49,7 +49,7 @@ fn url(table: &toml::Table) -> Result<String, OpenError> {
     }
     let name = super::text(table, "url_env", right)?;
     std::env::var(name).map_err(|_| OpenError::Config {
-        key: "url_env".to_owned(),
+        key: "store.url_env".to_owned(),
         problem: format!("there is no environment variable {name}"),
         right: right.to_owned(),
     })
@@ -61,11 +61,11 @@ impl PostgresStore {
         let target = link::target(url)?;
         let (write, opening) = link::open(&target).await?;
         let (read, _) = link::open(&target).await?;
-        let limits = Arc::new(limits);
         let ledger = Arc::new(Mutex::new(Ledger { opening, ..Ledger::default() }));
         let (tell, health) = watch::channel(Health::Open);
         let (writer, writes) = mpsc::channel(limits.inbox);
         let (reader, reads) = mpsc::channel(limits.inbox);
+        let limits = Arc::new(InForce::new(limits));
         let told = Arc::new(Told::new(tell));
         let station = |part| Station {
             target: target.clone(),
@@ -140,7 +140,7 @@ impl CallbackStore for PostgresStore {
         max: usize,
         now_ms: UnixMs,
     ) -> Answer<Vec<Record>> {
-        if let Err(refused) = check_claim(&worker, lease_ms, &self.limits) {
+        if let Err(refused) = check_claim(&worker, lease_ms, &self.limits.now()) {
             return refuse(refused);
         }
         let max = max.min(BATCH_MAX);
@@ -162,15 +162,26 @@ impl CallbackStore for PostgresStore {
     }
 
     fn list(&self, query: Query) -> Answer<Vec<Record>> {
-        self.read(move |to| Ask::List { query, to })
+        match query.check() {
+            Ok(()) => self.read(move |to| Ask::List { query, to }),
+            Err(refused) => refuse(refused),
+        }
     }
 
     fn counts(&self) -> Answer<Counts> {
         self.read(move |to| Ask::Counts { to })
     }
 
+    fn bound(&self, records: u64) {
+        self.limits.bound(records);
+    }
+
     fn ledger(&self) -> Ledger {
         self.account().clone()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
     }
 
     fn health(&self) -> watch::Receiver<Health> {

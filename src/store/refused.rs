@@ -198,10 +198,10 @@ impl Refused {
 /// Why there is no store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// A key of its table is wrong.
+    /// A key of the configuration is wrong.
     #[error("{key}: {problem}; {right}")]
     Config {
-        /// The key within `[store]`.
+        /// The key, with its table: `store.path`.
         key: String,
         /// What is wrong.
         problem: String,

@@ -15,11 +15,12 @@ use tokio::sync::{oneshot, watch};
 
 use super::{
     Accepted, Answer, BATCH_MAX, CallbackStore, Change, Counts, Handoff, HandoffAsk, HandoffStore,
-    Health, Kept, Ledger, Limits, Offer, OpenError, Opening, Place, Query, Record, Refused, Sealed,
-    Store, Swept, UnixMs, check_claim,
+    Health, InForce, Kept, Ledger, Limits, Offer, OpenError, Opening, Place, Query, Record,
+    Refused, Sealed, Store, Swept, UnixMs, check_claim,
 };
 use crate::id::CallbackId;
 
+mod aside;
 mod desk;
 mod file;
 mod handoffs;
@@ -35,7 +36,7 @@ pub struct SqliteStore {
     writer: Option<SyncSender<Box<dyn Job>>>,
     reader: Option<SyncSender<Read>>,
     threads: Vec<JoinHandle<()>>,
-    limits: Arc<Limits>,
+    limits: Arc<InForce>,
     ledger: Arc<Mutex<Ledger>>,
     health: watch::Receiver<Health>,
     /// Held until the threads have ended: no other process opens the file meanwhile.
@@ -62,12 +63,12 @@ impl SqliteStore {
     /// Opens the file, or makes it. Blocks while it is checked and brought to the newest schema.
     pub fn open(path: &Path, limits: Limits) -> Result<SqliteStore, OpenError> {
         let file::Opened { lock, write, read, tally } = file::open(path)?;
-        let limits = Arc::new(limits);
         let ledger = Ledger { opening: tally.records, ..Ledger::default() };
         let ledger = Arc::new(Mutex::new(ledger));
         let (tell, health) = watch::channel(Health::Open);
         let (writer, jobs) = sync_channel(limits.inbox);
         let (reader, reads) = sync_channel::<Read>(limits.inbox);
+        let limits = Arc::new(InForce::new(limits));
         let (bounds, account) = (Arc::clone(&limits), Arc::clone(&ledger));
         let writes = Writer::new(write, path.to_owned(), bounds, account, tally, tell);
         let threads = vec![
@@ -159,7 +160,7 @@ impl CallbackStore for SqliteStore {
         max: usize,
         now_ms: UnixMs,
     ) -> Answer<Vec<Record>> {
-        if let Err(refused) = check_claim(&worker, lease_ms, &self.limits) {
+        if let Err(refused) = check_claim(&worker, lease_ms, &self.limits.now()) {
             return refuse(refused);
         }
         let max = max.min(BATCH_MAX);
@@ -187,11 +188,18 @@ impl CallbackStore for SqliteStore {
     }
 
     fn list(&self, query: Query) -> Answer<Vec<Record>> {
-        self.read(move |connection| rows::list(connection, &query))
+        match query.check() {
+            Ok(()) => self.read(move |connection| rows::list(connection, &query)),
+            Err(refused) => refuse(refused),
+        }
     }
 
     fn counts(&self) -> Answer<Counts> {
         self.read(rows::counts)
+    }
+
+    fn bound(&self, records: u64) {
+        self.limits.bound(records);
     }
 
     fn ledger(&self) -> Ledger {
@@ -207,8 +215,8 @@ impl HandoffStore for SqliteStore {
     fn handoff(&self, ask: HandoffAsk, now_ms: UnixMs) -> Answer<Vec<Handoff>> {
         match ask {
             HandoffAsk::Get(id) => self.read(move |connection| handoffs::get(connection, id)),
-            HandoffAsk::List { open } => {
-                self.read(move |connection| handoffs::list(connection, open))
+            HandoffAsk::List { open, tenant } => {
+                self.read(move |connection| handoffs::list(connection, open, tenant.as_deref()))
             }
             ask => {
                 let asked = self.write(move |desk| desk.handoff(ask, now_ms), |all| all, false);

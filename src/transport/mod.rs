@@ -4,7 +4,7 @@
 //! A leg is polled by the one task that drives its call. It never spawns, never blocks, and decides
 //! nothing about the conversation. Its doc comment says what its *heard* evidence is.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::leg::{FromCaller, ToCaller};
@@ -12,6 +12,10 @@ use crate::leg::{FromCaller, ToCaller};
 pub mod realtime;
 pub mod twilio;
 pub mod webrtc;
+pub mod websocket;
+
+/// Rates of the agent's sound on a leg, in Hz: prompts are brought to them before the first call.
+pub const LEG_RATES_HZ: [u32; 3] = [24_000, 16_000, 8_000];
 
 /// One connected caller.
 pub trait Leg: Send {
@@ -24,6 +28,14 @@ pub trait Leg: Send {
 
     /// Pushes buffered bytes towards the peer. Ready when nothing is buffered. Cancel-safe.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LegLost>>;
+
+    /// Reads on, unheard, until the peer has answered our last words, also behind
+    /// [`FromCaller::Gone`]: a connection that is dropped with something unread is reset, and the
+    /// reset overtakes the last words. Cancel-safe.
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while !matches!(ready!(self.poll_recv(cx)), FromCaller::Gone { .. }) {}
+        Poll::Ready(())
+    }
 
     /// Its callers expect to be greeted (phones and media streams); clients of a protocol speak
     /// first or ask for it.

@@ -7,12 +7,15 @@
 
 use std::time::Duration;
 
+use crate::audio::Window;
 use crate::time::ms;
 
 /// Below this distance from the threshold sound still counts as speech once speech is on.
 const HYSTERESIS: f32 = 0.15;
 /// Speech shorter than this is a click.
 pub const ONSET: Duration = ms(60);
+/// The longest consonant.
+const LEAD_IN_MAX: Duration = ms(200);
 /// Pauses shorter than this are part of speech.
 const BRIDGE: Duration = ms(100);
 
@@ -56,11 +59,13 @@ impl SpeechTracker {
         self.threshold = threshold;
     }
 
-    /// Takes the probability of the next `span` of sound; speech of `onset` counts as begun.
-    pub fn hear(&mut self, probability: f32, span: Duration, onset: Duration) -> Option<Edge> {
+    /// Takes what was heard in the next window; speech of `onset` counts as begun. What was loud
+    /// right before the first of it belongs to it.
+    pub fn hear(&mut self, window: Window, onset: Duration) -> Option<Edge> {
+        let Window { probability, span, lead_in } = window;
         let loud = probability > self.threshold;
         match self.run {
-            Run::Quiet if loud => self.grow(Duration::ZERO, span, onset),
+            Run::Quiet if loud => self.grow(lead_in.min(LEAD_IN_MAX), span, onset),
             Run::Quiet => None,
             Run::Onset { speech } if loud => self.grow(speech, span, onset),
             Run::Onset { .. } => {
@@ -133,7 +138,7 @@ mod tests {
     use super::*;
 
     fn feed(tracker: &mut SpeechTracker, probabilities: &[f32]) -> Vec<Option<Edge>> {
-        probabilities.iter().map(|&p| tracker.hear(p, ms(20), ONSET)).collect()
+        probabilities.iter().map(|&p| tracker.hear(Window::plain(p, ms(20)), ONSET)).collect()
     }
 
     #[test]
@@ -145,8 +150,24 @@ mod tests {
     #[test]
     fn a_longer_onset_is_asked_for_where_somebody_would_be_interrupted() {
         let mut tracker = SpeechTracker::new(0.5);
-        let edges: Vec<_> = (0..10).map(|_| tracker.hear(0.9, ms(20), ms(160))).collect();
+        let edges: Vec<_> =
+            (0..10).map(|_| tracker.hear(Window::plain(0.9, ms(20)), ms(160))).collect();
         assert_eq!(edges.iter().position(Option::is_some), Some(7));
+    }
+
+    #[test]
+    fn what_was_loud_right_before_belongs_to_the_speech() {
+        let hear = |lead_in, onset| {
+            let mut tracker = SpeechTracker::new(0.5);
+            let window = Window { probability: 0.9, span: ms(20), lead_in };
+            (tracker.hear(window, onset), tracker.speech())
+        };
+        assert_eq!(hear(ms(40), ONSET), (Some(Edge::Started), ms(60)), "an f, then a vowel");
+        assert_eq!(hear(ms(20), ONSET), (None, ms(40)));
+        assert_eq!(hear(ms(5_000), ms(240)), (None, ms(220)), "no consonant is that long");
+        let mut tracker = SpeechTracker::new(0.5);
+        let noise = Window { probability: 0.3, span: ms(20), lead_in: ms(5_000) };
+        assert_eq!((tracker.hear(noise, ONSET), tracker.speech()), (None, Duration::ZERO));
     }
 
     #[test]
@@ -156,7 +177,7 @@ mod tests {
         assert_eq!(edges[2], Some(Edge::Started));
         assert_eq!(edges.iter().filter(|e| **e == Some(Edge::Paused)).count(), 1);
         assert_eq!(tracker.silence(), ms(140), "0.4 is still speech by hysteresis");
-        assert_eq!(tracker.hear(0.9, ms(20), ONSET), Some(Edge::Resumed));
+        assert_eq!(tracker.hear(Window::plain(0.9, ms(20)), ONSET), Some(Edge::Resumed));
         assert_eq!(tracker.silence(), Duration::ZERO);
     }
 }

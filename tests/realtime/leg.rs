@@ -1,105 +1,18 @@
 //! The Realtime leg: over a socket made of queues, and over a real one.
 
-use std::collections::VecDeque;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 
-use axum::extract::ws::{CloseFrame, Message};
+use axum::extract::ws::Message;
 use floorkeeper::dialogue::Usage;
 use floorkeeper::id::{ItemId, ResponseId};
 use floorkeeper::leg::{FromCaller, HangUp, Modality, ResponseEnd, ResponseHead, ToCaller};
 use floorkeeper::transport::realtime::RealtimeLeg;
 use floorkeeper::transport::{Leg, LegLost};
-use futures_util::{Sink, SinkExt, Stream, StreamExt};
+use futures_util::{SinkExt, StreamExt};
 
+use crate::fake_socket::{FakeSocket, flush, part, recv};
 use crate::order;
 use crate::script::defaults;
-
-/// Both ends of a socket, and how much it takes before it blocks.
-#[derive(Default)]
-struct Wire {
-    incoming: VecDeque<Result<Message, axum::Error>>,
-    ended: bool,
-    sent: Vec<Message>,
-    flushes: usize,
-    blocked: bool,
-}
-
-#[derive(Clone, Default)]
-struct FakeSocket(Arc<Mutex<Wire>>);
-
-impl FakeSocket {
-    fn wire<T>(&self, look: impl FnOnce(&mut Wire) -> T) -> T {
-        look(&mut self.0.lock().unwrap())
-    }
-
-    fn arrives(&self, message: Message) {
-        self.wire(|wire| wire.incoming.push_back(Ok(message)));
-    }
-
-    /// Types of the events that were sent, and `close N`.
-    fn sent(&self) -> Vec<String> {
-        self.wire(|wire| wire.sent.drain(..).map(|message| named(&message)).collect())
-    }
-}
-
-fn named(message: &Message) -> String {
-    match message {
-        Message::Text(text) => {
-            let event: serde_json::Value = serde_json::from_str(text.as_str()).unwrap();
-            event["type"].as_str().unwrap().to_owned()
-        }
-        Message::Close(Some(CloseFrame { code, reason })) => {
-            format!("close {code} {}", reason.as_str()).trim_end().to_owned()
-        }
-        other => panic!("a leg sends text only: {other:?}"),
-    }
-}
-
-impl Stream for FakeSocket {
-    type Item = Result<Message, axum::Error>;
-
-    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.wire(|wire| match wire.incoming.pop_front() {
-            Some(message) => Poll::Ready(Some(message)),
-            None if wire.ended => Poll::Ready(None),
-            None => Poll::Pending,
-        })
-    }
-}
-
-impl Sink<Message> for FakeSocket {
-    type Error = axum::Error;
-
-    fn poll_ready(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), axum::Error>> {
-        self.wire(|wire| if wire.blocked { Poll::Pending } else { Poll::Ready(Ok(())) })
-    }
-
-    fn start_send(self: Pin<&mut Self>, message: Message) -> Result<(), axum::Error> {
-        self.wire(|wire| wire.sent.push(message));
-        Ok(())
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), axum::Error>> {
-        self.wire(|wire| {
-            wire.flushes += 1;
-            if wire.blocked { Poll::Pending } else { Poll::Ready(Ok(())) }
-        })
-    }
-
-    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), axum::Error>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
-fn recv<L: Leg>(leg: &mut L) -> Poll<FromCaller> {
-    leg.poll_recv(&mut Context::from_waker(Waker::noop()))
-}
-
-fn flush<L: Leg>(leg: &mut L) -> Poll<Result<(), LegLost>> {
-    leg.poll_flush(&mut Context::from_waker(Waker::noop()))
-}
 
 /// A leg whose first words are through.
 fn begun() -> (FakeSocket, RealtimeLeg<FakeSocket>) {
@@ -198,6 +111,25 @@ fn a_ping_is_answered_without_a_word_to_the_call() {
     socket.arrives(Message::Ping(vec![1].into()));
     assert_eq!(recv(&mut leg), Poll::Pending);
     assert!(socket.wire(|wire| wire.flushes) > before, "the pong is flushed");
+}
+
+/// A close frame that could not be written at once is written while the leg parts.
+#[test]
+fn who_broke_the_protocol_is_told_and_read_to_its_end() {
+    use tokio_tungstenite::tungstenite::error::{CapacityError, Error};
+    let (socket, mut leg) = begun();
+    let too_long = CapacityError::MessageTooLong { size: 70_000, max_size: 65_536 };
+    socket.wire(|wire| {
+        wire.incoming.push_back(Err(axum::Error::new(Error::Capacity(too_long))));
+        wire.blocked = true;
+    });
+    assert_eq!(recv(&mut leg), Poll::Ready(FromCaller::Gone { how: "protocol" }));
+    assert_eq!(part(&mut leg), Poll::Pending);
+    socket.wire(|wire| (wire.blocked, wire.ended) = (false, true));
+    let before = socket.wire(|wire| wire.flushes);
+    assert_eq!(part(&mut leg), Poll::Ready(()));
+    assert!(socket.wire(|wire| wire.flushes) > before, "it was flushed");
+    assert_eq!(socket.sent(), ["close 1009"]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The Realtime event protocol: golden scripts, the order of events, wrong input, the leg.
 
+mod fake_socket;
 mod golden;
 mod leg;
 mod order;

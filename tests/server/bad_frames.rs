@@ -11,7 +11,7 @@ use crate::rig::{LIMIT, Rig};
 const FIN_TEXT: u8 = 0x81;
 
 /// A frame as a client has to send it: masked, here with zeros.
-fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     assert!(payload.len() < 65_536);
     let mut bytes = vec![first];
     match payload.len() {
@@ -34,7 +34,7 @@ async fn session(rig: &Rig) -> TcpStream {
 }
 
 /// Reads the server's frames up to its close frame and gives its code.
-async fn close_code(stream: &mut TcpStream) -> u16 {
+pub async fn close_code(stream: &mut TcpStream) -> u16 {
     loop {
         let (first, payload) = timeout(LIMIT, next_frame(stream)).await.expect("frames in time");
         if first == 0x88 {
@@ -85,6 +85,31 @@ async fn wrong_frames_are_closed_with_the_code_that_says_why() {
         let mut stream = session(&rig).await;
         stream.write_all(&bytes).await.unwrap();
         assert_eq!(close_code(&mut stream).await, code, "{what}");
+        http::closed(&mut stream).await;
+    }
+    rig.quiet().await;
+}
+
+/// A peer that sends all of a message that is too long is not reset while it does: it is read to
+/// the end, and finds the close frame then.
+#[tokio::test]
+async fn whoever_sends_too_much_can_send_it_and_is_told() {
+    let rig = Rig::start(&["realtime.message_max=64KiB"]).await;
+    let length = 16 << 20;
+    for path in ["/v1/realtime", "/v1/twilio"] {
+        let mut stream = http::knock_at(rig.serving.address, path, &[]).await;
+        assert_eq!(http::answer(&mut stream).await.status, 101);
+        if path == "/v1/twilio" {
+            let start = br#"{"event": "start", "streamSid": "MZ1", "start": {}}"#;
+            stream.write_all(&frame(FIN_TEXT, start)).await.unwrap();
+        }
+        let mut bytes = vec![FIN_TEXT, 0x80 | 127];
+        bytes.extend((length as u64).to_be_bytes());
+        bytes.resize(bytes.len() + 4 + length, 0);
+        let sent = timeout(LIMIT, stream.write_all(&bytes)).await.expect("it is read");
+        sent.unwrap_or_else(|reset| panic!("{path}: {reset}"));
+        assert_eq!(close_code(&mut stream).await, 1009, "{path}");
+        stream.shutdown().await.unwrap();
         http::closed(&mut stream).await;
     }
     rig.quiet().await;

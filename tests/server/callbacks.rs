@@ -2,13 +2,19 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use floorkeeper::id::Stage;
 use floorkeeper::runtime::promises::{self, unix_ms};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 use crate::http::{self, Answer};
 use crate::rig::{Rig, eventually};
+
+/// A request that nothing has come of by then was left before it was read.
+const HEARD_MAX: Duration = Duration::from_millis(500);
 
 /// A server with a store of its own, whose folder goes with it.
 pub struct Desk {
@@ -67,6 +73,22 @@ impl Desk {
         }
         let body = if body.is_null() { String::new() } else { body.to_string() };
         http::ask(self.rig.serving.address, method, path, &headers, &body).await
+    }
+
+    /// Asks, and leaves without waiting for the answer, until something comes of it: who leaves
+    /// before they were read has asked nothing.
+    pub async fn ask_and_leave(&self, path: &str, body: &Value) {
+        let (to, body) = (self.rig.serving.address, body.to_string());
+        let head = format!("POST {path} HTTP/1.1\r\nHost: {to}\r\n");
+        let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+        let promises = self.rig.service().promises().unwrap().clone();
+        let version = promises.version();
+        while promises.version() == version {
+            let mut stream = TcpStream::connect(to).await.unwrap();
+            stream.write_all(request.as_bytes()).await.unwrap();
+            drop(stream);
+            promises.wait_for_change(version, HEARD_MAX).await;
+        }
     }
 
     pub async fn get(&self, path: &str) -> Value {
@@ -161,7 +183,7 @@ async fn a_callback_goes_through_its_life_over_http() {
     assert_eq!(own["ended_by_state"], json!({"cancelled": 1}));
 }
 
-fn path(id: &Value, what: &str) -> String {
+pub fn path(id: &Value, what: &str) -> String {
     format!("/v1/callbacks/{}/{what}", id.as_str().unwrap())
 }
 
@@ -187,6 +209,27 @@ async fn a_key_makes_a_request_once() {
     refused(&bad, 400, "invalid_idempotency_key");
 }
 
+/// A client that leaves in the middle of a request: what is on record has its consequences.
+#[tokio::test]
+async fn whoever_leaves_early_cuts_nothing_off() {
+    let desk = Desk::open(&[]).await;
+    let held = async |many: u64| {
+        let look = || match desk.rig.counts(Stage::Callback).active {
+            active if active == many => Ok(()),
+            active => Err(format!("{active} are held")),
+        };
+        eventually("the units of what is on record are held", look).await;
+    };
+    for number in 0..20 {
+        desk.ask_and_leave("/v1/callbacks", &wanted(&format!("+155555501{number:02}"))).await;
+        let list = desk.get("/v1/callbacks?state=due").await;
+        let made = list["callbacks"][0].clone();
+        held(1).await;
+        desk.ask_and_leave(&path(&made["id"], "cancel"), &Value::Null).await;
+        held(0).await;
+    }
+}
+
 /// Issue 5, *bad input*: a JSON error with a stable code and the right status; nothing is kept.
 #[tokio::test]
 async fn what_is_wrong_is_said_and_not_kept() {
@@ -209,6 +252,7 @@ async fn what_is_wrong_is_said_and_not_kept() {
         (with("attempts_max", json!(0)), 409, "attempts_spent", ""),
         (with("attempts_max", json!(99)), 400, "bad_request", "attempts_max"),
         (with("why", json!("x".repeat(5_000))), 400, "bad_request", "why"),
+        (with("tenant", json!("a\0b")), 400, "bad_request", "tenant"),
         (with("destinations", json!("+15555550100")), 400, "invalid_body", "destinations"),
         (with("expires_ms", json!(5)), 409, "expired", ""),
         (with("not_before_ms", json!(unix_ms() + 2 * day_ms)), 409, "no_time_left", ""),
@@ -228,7 +272,7 @@ async fn what_is_wrong_is_said_and_not_kept() {
     for body in [claim(0, 1), claim(u64::MAX, 1), claim(1_000, 0), claim(1_000, 501)] {
         refused(&desk.ask("POST", "/v1/callbacks/claim", &body).await, 400, "bad_request");
     }
-    for wrong in ["state=done", "after=7", "limit=many", "status=due"] {
+    for wrong in ["state=done", "after=7", "limit=many", "status=due", "tenant=%00"] {
         let answer = desk.ask("GET", &format!("/v1/callbacks?{wrong}"), &Value::Null).await;
         assert_eq!(answer.status, 400, "{wrong}: {answer:?}");
     }

@@ -1,14 +1,17 @@
 //! Loading and draining: new calls are told why, accepted ones lose nothing (X-21, B-073, B-075,
 //! B-083, B-084).
 
+use std::pin::pin;
 use std::time::Duration;
 
 use floorkeeper::id::Stage;
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 
+use crate::bad_frames::{close_code, frame};
 use crate::client::Client;
 use crate::http;
-use crate::rig::{Rig, enabled, eventually};
+use crate::rig::{LIMIT, Rig, enabled, eventually};
 
 /// Healthy at once, ready only when the providers are there.
 #[tokio::test]
@@ -99,6 +102,48 @@ async fn calls_left_when_the_window_closes_are_told_why() {
     assert_eq!(rig.service().registry.live_count(), 0);
     rig.quiet().await;
     rig.serving.stop().await;
+}
+
+/// A goodbye is said to its end: the drain is over when the peer has answered the close frame, not
+/// when the call is.
+#[tokio::test]
+async fn a_drain_waits_for_the_last_word_to_be_answered() {
+    let rig = Rig::start(&[]).await;
+    let mut peer = http::knock(rig.serving.address, &[]).await;
+    assert_eq!(http::answer(&mut peer).await.status, 101);
+    eventually("the call has begun", || match rig.service().registry.live_count() {
+        1 => Ok(()),
+        other => Err(format!("{other} are live")),
+    })
+    .await;
+    let mut drained = pin!(rig.serving.drain(Duration::ZERO, std::future::pending()));
+    tokio::select! {
+        () = &mut drained => panic!("nobody has heard a goodbye"),
+        code = close_code(&mut peer) => assert_eq!(code, 1012),
+    }
+    // The call is over; its peer takes a moment to answer.
+    let moment = Duration::from_millis(600);
+    let waited = tokio::time::timeout(moment, &mut drained).await;
+    assert!(waited.is_err(), "it went before its peer had answered");
+    assert_eq!(rig.service().registry.live_count(), 0);
+    assert_eq!(rig.get("/v1/drain").await.json()["in_flight"], 1, "it is still told goodbye");
+    peer.write_all(&frame(0x88, &1012_u16.to_be_bytes())).await.unwrap();
+    drained.await;
+    assert_eq!(rig.get("/v1/drain").await.json()["in_flight"], 0);
+    rig.quiet().await;
+}
+
+/// A peer that never answers its close frame holds the drain up for a bounded time.
+#[tokio::test]
+async fn a_drain_ends_without_an_answer() {
+    let rig = Rig::start(&[]).await;
+    let mut peer = http::knock(rig.serving.address, &[]).await;
+    assert_eq!(http::answer(&mut peer).await.status, 101);
+    let drained = rig.serving.drain(Duration::ZERO, std::future::pending());
+    let began = tokio::time::Instant::now();
+    tokio::time::timeout(LIMIT, drained).await.expect("in bounded time");
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    rig.quiet().await;
 }
 
 /// A body that says nothing changes nothing.

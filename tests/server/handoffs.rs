@@ -1,7 +1,16 @@
 //! Handoffs over HTTP: a human takes a caller who waits, or does not.
 
+use std::sync::Arc;
+
+use floorkeeper::admission::Cancelled;
+use floorkeeper::call::{Arranged, Wish};
+use floorkeeper::fallback::Rung;
 use floorkeeper::id::Stage;
+use floorkeeper::provider::Ended;
+use floorkeeper::runtime::promises::{Promisee, Promises};
 use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 use crate::callbacks::Desk;
 use crate::client::Client;
@@ -10,6 +19,36 @@ use crate::rig::LIMIT;
 
 /// What only an acknowledgement makes sayable.
 const CONNECTING: &str = "handoff_acknowledged";
+
+/// A call for which a human is asked, as far as its promise is concerned.
+pub struct Caller {
+    pub given_up: oneshot::Sender<Cancelled>,
+    pub run: JoinHandle<Ended>,
+    _news: mpsc::Receiver<Arranged>,
+}
+
+/// Begins to ask a human for this call.
+pub fn caller(promises: &Arc<Promises>, call: &str, tenant: &str) -> Caller {
+    let wish = Wish {
+        rung: Rung::Handoff,
+        destination: String::new(),
+        asked: "Shall I connect you?".to_owned(),
+        said: "Yes.".to_owned(),
+        about: "overloaded",
+        language: "en".to_owned(),
+    };
+    let promisee = Promisee {
+        call: call.to_owned(),
+        turn: 1,
+        tenant: tenant.to_owned(),
+        agent: "default".to_owned(),
+    };
+    let (out, news) = mpsc::channel(4);
+    let (given_up, why) = oneshot::channel();
+    let promises = promises.clone();
+    let run = tokio::spawn(async move { promises.hand_over(&wish, &promisee, out, why).await });
+    Caller { given_up, run, _news: news }
+}
 
 /// A caller for whom there is no model, and who wants to speak to a human.
 async fn waiting_caller(settings: &[&str]) -> (Desk, Client, String) {
@@ -102,6 +141,18 @@ async fn an_acknowledged_handoff_is_said_and_counts_once() {
     );
 }
 
+/// Whoever takes the caller may close their connection at once: the call hears of it all the same.
+#[tokio::test]
+async fn a_human_who_does_not_wait_for_answers_is_heard() {
+    let (desk, mut client, id) = waiting_caller(&[]).await;
+    let path = |what: &str| format!("/v1/handoffs/{id}/{what}");
+    desk.ask_and_leave(&path("acknowledge"), &json!({"by": "Ada"})).await;
+    until_rung(&mut client, "established").await;
+    desk.ask_and_leave(&path("connected"), &json!({})).await;
+    assert_eq!(client.close_code().await, 1000, "the agent's part is over");
+    assert_eq!(state(&desk, &id).await, "connected");
+}
+
 #[tokio::test]
 async fn a_caller_who_leaves_ends_the_handoff() {
     let (desk, client, id) = waiting_caller(&[]).await;
@@ -122,6 +173,36 @@ async fn a_caller_who_leaves_ends_the_handoff() {
     assert_eq!(desk.get("/v1/handoffs?open=true").await["handoffs"], json!([]));
     let all = desk.get("/v1/handoffs").await;
     assert_eq!(all["handoffs"][0]["id"], json!(id), "it is on record");
+}
+
+/// The call's clock judges how long it waits; the record tells the same as the caller hears.
+#[tokio::test]
+async fn a_handoff_that_is_given_up_is_on_record_for_what_it_was() {
+    let desk = Desk::open(&[]).await;
+    let promises = desk.rig.service().promises().unwrap().clone();
+    let cases = [
+        (Cancelled::Superseded, "timeout"),
+        (Cancelled::Client, "caller_left"),
+        (Cancelled::HangUp, "caller_left"),
+        (Cancelled::Drain, "caller_left"),
+    ];
+    for acknowledged in [false, true] {
+        for (why, end) in cases {
+            let version = promises.version();
+            let caller = caller(&promises, &format!("{why:?}-{acknowledged}"), "");
+            promises.wait_for_change(version, LIMIT).await;
+            let list = desk.get("/v1/handoffs?open=true").await;
+            let id = list["handoffs"][0]["id"].as_str().unwrap().to_owned();
+            if acknowledged {
+                post(&desk, &id, "acknowledge", json!({"by": "Ada"})).await;
+            }
+            caller.given_up.send(why).unwrap();
+            assert!(caller.run.await.unwrap().proof.is_ok());
+            assert_eq!(state(&desk, &id).await, end, "{why:?}");
+            let late = post(&desk, &id, "acknowledge", json!({"by": "Bob"})).await;
+            assert_eq!((late.status, &late.json()["state"]), (409, &json!(end)));
+        }
+    }
 }
 
 #[tokio::test]

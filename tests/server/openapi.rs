@@ -306,6 +306,13 @@ async fn twilio_answers(checker: &mut Checker) {
         rig.quiet().await;
         rig.put("/v1/drain", &enabled(on)).await;
     }
+    // A variable that every process has stands for the token.
+    let signed = Rig::start(&["twilio.auth_token_env=\"PATH\""]).await;
+    let forged = [("X-Twilio-Signature", "AAAA")];
+    let mut stream = http::knock_at(signed.serving.address, &seat, &forged).await;
+    let refused = http::answer(&mut stream).await;
+    assert_eq!((refused.status, refused.code().as_str()), (403, "invalid_signature"));
+    checker.check("GET", path, &refused);
 }
 
 /// Without the key of a locked server.

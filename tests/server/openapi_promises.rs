@@ -1,13 +1,10 @@
 //! The documented answers about callbacks and handoffs, given one after the other.
 
-use floorkeeper::call::{Arranged, Wish};
-use floorkeeper::fallback::Rung;
-use floorkeeper::provider::Cancel;
-use floorkeeper::runtime::promises::{Promisee, unix_ms};
+use floorkeeper::runtime::promises::unix_ms;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use crate::callbacks::{Desk, wanted};
+use crate::handoffs;
 use crate::openapi::Checker;
 use crate::rig::LIMIT;
 
@@ -154,29 +151,12 @@ async fn unknown_dial(desk: &Desk, checker: &mut Checker, id: &str) {
 
 async fn handoffs(desk: &Desk, checker: &mut Checker) {
     let promises = desk.rig.service().promises().unwrap().clone();
-    let wish = Wish {
-        rung: Rung::Handoff,
-        destination: String::new(),
-        asked: "Shall I connect you?".to_owned(),
-        said: "Yes.".to_owned(),
-        about: "overloaded",
-        language: "en".to_owned(),
-    };
     let mut ids = Vec::new();
     let mut callers = Vec::new();
     for call in ["call-1", "call-2"] {
-        let promisee = Promisee {
-            call: call.to_owned(),
-            turn: 1,
-            tenant: String::new(),
-            agent: "default".to_owned(),
-        };
         let version = promises.version();
-        let (out, news) = mpsc::channel::<Arranged>(4);
-        let (keeper, wish) = (promises.clone(), wish.clone());
-        tokio::spawn(async move { keeper.hand_over(&wish, &promisee, out, Cancel::new()).await });
+        callers.push(handoffs::caller(&promises, call, ""));
         promises.wait_for_change(version, LIMIT).await;
-        callers.push(news);
         let list = ask(desk, checker, "/v1/handoffs", "", &Value::Null).await;
         let found = list["handoffs"].as_array().unwrap().iter().find(|one| one["call"] == call);
         ids.push(found.expect("it is on record")["id"].as_str().unwrap().to_owned());

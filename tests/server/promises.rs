@@ -4,9 +4,12 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use floorkeeper::call::{Arranged, Wish};
+use floorkeeper::fallback::Rung;
 use floorkeeper::id::Stage;
-use floorkeeper::runtime::promises;
-use floorkeeper::store::{Query, Record};
+use floorkeeper::runtime::promises::{self, Promisee};
+use floorkeeper::store::{Query, Record, State};
+use futures_util::FutureExt;
 use serde_json::json;
 
 use crate::client::Client;
@@ -35,7 +38,7 @@ impl Drop for Folder {
 /// A server with a store of its own, whose file is gone with it.
 struct Promising {
     rig: Rig,
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl Promising {
@@ -45,7 +48,7 @@ impl Promising {
         let settings: Vec<&str> = settings.iter().copied().chain([path.as_str()]).collect();
         let rig = Rig::start(&settings).await;
         promises::open(&rig.serving.service).await.unwrap_or_else(|e| panic!("{e}"));
-        Promising { rig, _folder: folder }
+        Promising { rig, folder }
     }
 
     /// A caller whose number the transport knows.
@@ -113,6 +116,62 @@ async fn a_refused_caller_says_yes_and_is_on_record_before_it_is_said() {
     assert_eq!(server.rig.counts(Stage::Callback).active, 0, "nothing is promised any more");
     let ledger = server.rig.ledger("callback").await;
     assert_eq!((&ledger["offered"], &ledger["quarantined"]), (&json!(1), &json!(0)), "{ledger:#}");
+}
+
+/// However a number is written, it is one destination: to HTTP as to a call.
+#[tokio::test]
+async fn a_number_is_the_same_from_a_call_and_over_http() {
+    let said = texts("What is for dinner?", "Yes please", 1);
+    let server = Promising::start(&["limits.model.slots=0", &said]).await;
+    let mut client = server.caller("tel:+1-555-555-0100").await;
+    client.speak(600).await;
+    until_rung(&mut client, "offered").await;
+    client.answered().await;
+    client.speak(600).await;
+    until_rung(&mut client, "established").await;
+    let records = server.records().await;
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].offer.destination, "+15555550100");
+    let wanted = crate::callbacks::wanted("+1 (555) 555-0100").to_string();
+    let address = server.rig.serving.address;
+    let twice = crate::http::ask(address, "POST", "/v1/callbacks", &[], &wanted).await;
+    assert_eq!((twice.status, twice.code().as_str()), (409, "duplicate"), "{twice:?}");
+    assert_eq!(twice.json()["existing"], json!(records[0].id.to_string()));
+}
+
+/// A callback that is found on record and ends before it is looked at is no promise any more.
+#[tokio::test]
+async fn a_record_that_ends_meanwhile_stands_for_no_new_promise() {
+    let server = Promising::start(&[]).await;
+    let promises = server.rig.service().promises().unwrap().clone();
+    let wish = Wish {
+        rung: Rung::Callback,
+        destination: "+15555550100".to_owned(),
+        asked: "Shall we ring you back?".to_owned(),
+        said: "Yes.".to_owned(),
+        about: "overloaded",
+        language: "en".to_owned(),
+    };
+    let offer = |call: &str| {
+        let (call, tenant, agent) = (call.to_owned(), String::new(), "default".to_owned());
+        promises.offer(&wish, &Promisee { call, turn: 1, tenant, agent })
+    };
+    let Arranged::Callback(first) = promises.promise(offer("1")).await else { panic!("none") };
+    let Arranged::Callback(same) = promises.promise(offer("2")).await else { panic!("none") };
+    assert_eq!(same.id(), first.id(), "it is on record");
+    // One transaction for both: the writer waits meanwhile.
+    let other = rusqlite::Connection::open(server.folder.0.join("callbacks.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut promised = Box::pin(promises.promise(offer("3")));
+    assert!((&mut promised).now_or_never().is_none());
+    let cancelled = promises.store().cancel(first.id(), promises::unix_ms());
+    other.execute_batch("ROLLBACK").unwrap();
+    cancelled.await.unwrap();
+    let Arranged::Callback(second) = promised.await else { panic!("none") };
+    assert_ne!(second.id(), first.id());
+    let records = server.records().await;
+    let states: Vec<_> = records.iter().map(|record| (record.id, record.state)).collect();
+    assert_eq!(states, [(first.id(), State::Cancelled), (second.id(), State::Due)]);
 }
 
 /// Issue 5: the model has no unit and the voice stands still: fifty callers hear the truth within

@@ -309,11 +309,19 @@ async fn what_passes_no_gate_is_counted() {
     for path in ["/healthz", "/readyz", "/metrics", "/v1/ledger", "/"] {
         rig.get(path).await;
     }
+    // The callback gate decides about what is asked for, and about nothing else there.
+    send(&rig, "POST", "/v1/callbacks", json!({})).await;
+    send(&rig, "POST", "/v1/callbacks/cb_1/replay", json!({})).await;
+    send(&rig, "POST", "/v1/callbacks/claim", json!({})).await;
+    rig.get("/v1/callbacks").await;
+    // So does the call gate about streams and their webhook.
+    rig.get("/v1/vonage").await;
+    send(&rig, "POST", "/v1/twilio/voice", json!({})).await;
     let mut client = Client::connect(&rig).await;
     refused_turn(&mut client).await;
     let shown = rig.get("/v1/admission").await.json();
     let counted = json!({
-        "health": 2, "metrics": 1, "control": 2, "page": 1, "prompt": 1, "end_of_turn": 0,
+        "health": 2, "metrics": 1, "control": 4, "page": 1, "prompt": 1, "end_of_turn": 0,
     });
     assert_eq!(shown["bypasses"], counted);
     client.hang_up().await;

@@ -136,3 +136,16 @@ async fn what_is_refused_is_given_up_and_counted() {
         desk.create(&format!("+155555502{number:02}")).await;
     }
 }
+
+/// What is missing is named as it is written in the file.
+#[tokio::test]
+async fn a_secret_that_is_not_set_is_named_with_its_table() {
+    for table in ["callback", "handoff"] {
+        let url = format!("{table}.webhook_url=http://127.0.0.1:9/");
+        let secret = format!("{table}.webhook_secret_env=FLOORKEEPER_NO_SUCH_VARIABLE");
+        let desk = Desk::without_store(&[&url, &secret]).await;
+        let refused = floorkeeper::runtime::promises::open(&desk.rig.serving.service).await;
+        let said = refused.expect_err("there is no secret").to_string();
+        assert!(said.starts_with(&format!("{table}.webhook_secret_env: ")), "{said}");
+    }
+}

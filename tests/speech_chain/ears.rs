@@ -1,7 +1,7 @@
 //! The ears on real sound: speech is heard, music is not, and an ended turn is told from a pause.
 
 use crate::sounds::{recordings, sound, surroundings};
-use floorkeeper::provider::ear::gain::Gain;
+use floorkeeper::provider::ear::gain::{Gain, Levelled};
 use floorkeeper::provider::ear::{DETECTORS, Detector, END_OF_TURN, Listening};
 use floorkeeper::provider::{Surroundings, find, models, onnx};
 use ort::session::Session;
@@ -45,8 +45,8 @@ fn a_quiet_caller_is_heard_with_a_gain() {
         let (mut gain, mut ear) = (Gain::new(most_db), detector.listen());
         let size = ear.window();
         let windows = sound.chunks_exact(size).filter(|window| {
-            let (window, level) = gain.level(window, 16_000, true);
-            level > -55.0 && ear.hear(window) > 0.5
+            let Levelled { window, level_dbfs, .. } = gain.level(window, 16_000, true);
+            level_dbfs > -55.0 && ear.hear(window) > 0.5
         });
         windows.count() as f64
     };
@@ -60,6 +60,27 @@ fn a_quiet_caller_is_heard_with_a_gain() {
     println!("34 dB quieter: {:.2} of the speech, with a gain {:.2}", plain / loud, lifted / loud);
     assert!(lifted > loud * 0.7, "{lifted} of {loud}");
     assert!(plain < lifted * 0.7, "{plain} without a gain, {lifted} with it");
+}
+
+/// Silence that was not shown to the detector leaves it as silence that was: no word is heard later
+/// for it.
+#[test]
+fn skipped_silence_is_silence() {
+    let Some(around) = surroundings("skipped_silence_is_silence") else { return };
+    let detector = detector("silero", &around);
+    for recording in recordings("skipped_silence_is_silence") {
+        let (mut shown, mut skipped) = (detector.listen(), detector.listen());
+        let size = shown.window();
+        for _ in 0..16_000 / size {
+            shown.hear(&vec![0; size]);
+            skipped.skip(size);
+        }
+        for (at, window) in recording.sound.chunks_exact(size).enumerate() {
+            let (shown, skipped) = (shown.hear(window), skipped.hear(window));
+            let place = format!("{}, window {at}", recording.name);
+            assert!((skipped - shown).abs() < 0.1, "{place}: {skipped}, not {shown}");
+        }
+    }
 }
 
 #[test]
@@ -82,11 +103,14 @@ fn silero_keeps_silent_on_music_and_noise() {
     assert!(share < 0.02, "{share:.3} of the music is speech");
 }
 
-/// Silero as its makers mean it to be run.
+/// A line is quiet for so long before anybody speaks.
+const SILENCE: [i16; 512 * 250] = [0; 512 * 250];
+
+/// Silero as its makers mean it to be run, behind silence.
 fn by_the_runtime(session: &mut Session, sound: &[i16]) -> ort::Result<Vec<f32>> {
     let (mut input, mut state) = ([0.0_f32; 576], vec![0.0_f32; 256]);
     let mut heard = Vec::new();
-    for window in sound.chunks_exact(512) {
+    for window in SILENCE.chunks_exact(512).chain(sound.chunks_exact(512)) {
         input.copy_within(512.., 0);
         for (to, from) in input[64..].iter_mut().zip(window) {
             *to = f32::from(*from) / 32_768.0;
@@ -101,6 +125,7 @@ fn by_the_runtime(session: &mut Session, sound: &[i16]) -> ort::Result<Vec<f32>>
         drop(outputs);
         state = next;
     }
+    heard.drain(..SILENCE.len() / 512);
     Ok(heard)
 }
 

@@ -2,8 +2,8 @@
 
 use floorkeeper::id::CallbackId;
 use floorkeeper::store::{
-    BATCH_MAX, CallbackStore, HandoffAsk, HandoffOffer, HandoffState, IdText, Limits, Offer,
-    Outcome, Place as Full, Query, QuietHours, Record, Refused, Settlement, Shelf, State,
+    BATCH_MAX, CallbackStore, HandoffAsk, HandoffOffer, HandoffState, Health, IdText, Limits,
+    Offer, Outcome, Place as Full, Query, QuietHours, Record, Refused, Settlement, Shelf, State,
 };
 
 use crate::offers::{NOW, Place, key, number, offer};
@@ -141,6 +141,10 @@ pub async fn a_bad_offer_changes_nothing(place: &Place) {
         let claim = store.claim(worker.to_owned(), lease, 1, NOW).await;
         assert_eq!(claim.map_err(|refused| refused.label()), Err("bad_request"));
     }
+    let nobody = Query { tenant: Some("a\0b".to_owned()), ..ALL };
+    let list = store.list(nobody).await.map_err(|refused| refused.label());
+    assert_eq!(list, Err("bad_request"));
+    assert_eq!(*store.health().borrow(), Health::Open);
     accepted(&*store, Offer { expires_ms: NOW, ..offer(1) }, NOW).await;
 }
 
@@ -425,10 +429,39 @@ pub async fn handoffs_are_bounded_and_end(place: &Place) {
     assert_eq!(sweep(NOW + 101).await, [(first, HandoffState::Timeout)]);
     assert_eq!(sweep(NOW + 200).await, []);
     assert_eq!(sweep(NOW + 201).await, [(second, HandoffState::Timeout)]);
-    let list = |open| store.handoff(HandoffAsk::List { open }, NOW);
+    let list = |open| store.handoff(HandoffAsk::List { open, tenant: None }, NOW);
     assert_eq!(list(true).await, Ok(Vec::new()));
     let all = list(false).await.expect("a list").iter().map(|one| one.id).collect::<Vec<_>>();
     assert!(all.len() == 2 && !all.contains(&third), "the oldest is forgotten: {all:?}");
+}
+
+/// However many newer ones others have, a tenant's own are listed.
+pub async fn a_tenants_handoffs_are_listed_beside_everybodys(place: &Place) {
+    let many = BATCH_MAX as u64 + 1;
+    let bounds = Limits {
+        handoffs: many,
+        handoffs_tenant: many,
+        handoffs_target: many,
+        ..Limits::default()
+    };
+    let store = place.fresh(bounds).await;
+    let of = |tenant: &str, n| HandoffOffer { tenant: tenant.to_owned(), ..handoff(n, "a") };
+    let own = store.offer_handoff(of("own", 0), NOW).await.expect("it is offered").id;
+    let others: Vec<_> =
+        (1..many as u32).map(|n| store.offer_handoff(of("other", n), NOW + 1)).collect();
+    for other in others {
+        other.await.expect("it is offered");
+    }
+    for open in [true, false] {
+        let list = |tenant: Option<&str>| {
+            let tenant = tenant.map(str::to_owned);
+            store.handoff(HandoffAsk::List { open, tenant }, NOW)
+        };
+        let found = list(Some("own")).await.expect("a list");
+        assert_eq!(found.iter().map(|one| one.id).collect::<Vec<_>>(), [own]);
+        assert_eq!(list(Some("nobody")).await, Ok(Vec::new()));
+        assert_eq!(list(None).await.expect("a list").len(), BATCH_MAX);
+    }
 }
 
 /// C-035, invariant 11: offers that come together do not all find the last place.

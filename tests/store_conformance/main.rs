@@ -52,6 +52,7 @@ cases![
     a_bound_holds_for_offers_that_come_together,
     a_handoff_is_acknowledged_once_and_in_time,
     handoffs_are_bounded_and_end,
+    a_tenants_handoffs_are_listed_beside_everybodys,
 ];
 
 /// Invariants 4, 8 and 11.
@@ -77,6 +78,8 @@ async fn postgres() {
     }
     two_nodes_never_claim_the_same(&place).await;
     two_nodes_accept_within_one_bound(&place).await;
+    a_node_may_end_more_than_it_has_seen(&place).await;
+    what_the_server_calls_wrong_seals_nothing(&place, &cluster).await;
     a_lost_connection_seals_until_it_is_back(&place, &cluster).await;
     a_later_schema_is_left_alone(&cluster).await;
     a_server_that_may_forget_is_refused(&cluster).await;
@@ -129,6 +132,41 @@ async fn two_nodes_accept_within_one_bound(place: &Place) {
     assert!(one.is_err() && other.is_err(), "{one:?} {other:?}");
 }
 
+/// A node's own account cannot close over a fleet, and says so.
+async fn a_node_may_end_more_than_it_has_seen(place: &Place) {
+    let nodes = [place.fresh(Limits::default()).await, place.open(Limits::default()).await];
+    let id = nodes[0].accept(offer(1), NOW).await.expect("it is accepted").id;
+    nodes[1].cancel(id, NOW).await.expect("it is there");
+    assert_eq!((nodes[0].ledger().open(), nodes[1].ledger().open()), (Some(1), None));
+    assert!(nodes[0].is_shared());
+}
+
+/// A value that cannot be is refused; those that came with it, and the store, are as they were.
+async fn what_the_server_calls_wrong_seals_nothing(place: &Place, cluster: &Cluster) {
+    let store = place.fresh(Limits::default()).await;
+    let wrong = format!(
+        "CREATE FUNCTION floorkeeper.wrong() RETURNS trigger LANGUAGE plpgsql AS \
+         'BEGIN RAISE EXCEPTION USING ERRCODE = ''22021'', MESSAGE = ''no such text''; END'; \
+         CREATE TRIGGER wrong BEFORE INSERT ON floorkeeper.callbacks FOR EACH ROW \
+         WHEN (NEW.destination = '{}') EXECUTE FUNCTION floorkeeper.wrong()",
+        offer(2).destination
+    );
+    cluster::run(&cluster.url(), &wrong).await;
+    let asked: Vec<_> = (1..4).map(|n| store.accept(offer(n), NOW)).collect();
+    for (n, asked) in (1..4).zip(asked) {
+        match (n, asked.await) {
+            (2, Err(Refused::Bad { problem, .. })) => assert!(problem.contains("no such text")),
+            (1 | 3, Ok(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(*store.health().borrow(), Health::Open);
+    let ledger = store.ledger();
+    assert_eq!((ledger.offered, ledger.accepted, ledger.refused["bad_request"]), (3, 2, 1));
+    let undone = "DROP FUNCTION floorkeeper.wrong CASCADE";
+    cluster::run(&cluster.url(), undone).await;
+}
+
 /// P12: nothing is promised while it is away, and it opens again by itself.
 async fn a_lost_connection_seals_until_it_is_back(place: &Place, cluster: &Cluster) {
     let store = place.fresh(Limits::default()).await;
@@ -173,14 +211,16 @@ async fn the_table_opens_what_it_names() {
         (find(name).expect("its name").open)(&table, Limits::default())
     };
     let said = |error: Option<OpenError>| error.map(|e| e.to_string()).unwrap_or_default();
-    assert!(said(find("mysql").err()).contains("one of: sqlite, postgres"));
-    assert!(said(open("sqlite", "").await.err()).starts_with("path: is missing"));
+    let none = said(find("mysql").err());
+    assert!(none.starts_with("store.provider: ") && none.contains("one of: sqlite, postgres"));
+    assert!(said(open("sqlite", "").await.err()).starts_with("store.path: is missing"));
     let wrong = open("sqlite", "path = \"/nonexistent/folder/file\"").await.err();
     assert!(said(wrong).contains("cannot be opened"));
     let wrong = open("postgres", "url_env = \"FLOORKEEPER_NO_SUCH_VARIABLE\"").await.err();
-    assert!(said(wrong).contains("there is no environment variable"));
+    assert!(said(wrong).starts_with("store.url_env: there is no environment variable"));
     let wrong = open("postgres", "url = \"host=127.0.0.1 sslmode=require\"").await.err();
-    assert!(said(wrong).contains("TLS is not built in"));
+    let wrong = said(wrong);
+    assert!(wrong.starts_with("store.url: ") && wrong.contains("TLS is not built in"), "{wrong}");
     let wrong =
         open("postgres", "url = \"host=127.0.0.1 port=1 user=u password=hush\"").await.err();
     let wrong = said(wrong);

@@ -23,7 +23,7 @@ async fn interrupt(caller: &mut Double) -> usize {
 /// another item, as the first frame of every item is.
 fn assert_fenced(caller: &Double) {
     let clear = caller.last_clear().expect("a clear");
-    let item = |name: &str| name.split('.').nth(1).unwrap().to_owned();
+    let item = |name: &str| name.split('.').next().unwrap().to_owned();
     let old = caller.came[..clear].iter().rev().find_map(|came| match came {
         Came::Mark(name) => Some(item(name)),
         _ => None,

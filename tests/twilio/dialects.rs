@@ -2,6 +2,8 @@
 
 use axum::extract::ws::Message;
 use floorkeeper::codec::g711::Law;
+use floorkeeper::transport::LEG_RATES_HZ;
+use floorkeeper::transport::realtime::PCM_RATE_HZ;
 use floorkeeper::transport::twilio::{DIALECTS, Dialect, Encoding, Said, Start};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -179,6 +181,17 @@ fn exotel_sends_samples_in_json() {
             json!({"event": "clear", "stream_sid": "s1"}),
         ]
     );
+}
+
+/// No rate can be agreed on for which prompts are not made ready before the first call.
+#[test]
+fn every_rate_of_a_stream_is_one_that_prompts_are_brought_to() {
+    let taken = |rate_hz: &u32| Encoding::named("audio/l16", u64::from(*rate_hz)).is_some();
+    let rates: Vec<u32> = (1..=96_000).filter(taken).collect();
+    assert_eq!(rates, [8_000, 16_000, 24_000]);
+    assert!(rates.iter().all(|rate_hz| LEG_RATES_HZ.contains(rate_hz)));
+    assert!(LEG_RATES_HZ.contains(&PCM_RATE_HZ), "and of a Realtime session");
+    assert_eq!(Encoding::named("audio/l16", (1 << 32) + 8_000), None);
 }
 
 /// Our own sound, sent back to us, is nothing that the caller said.

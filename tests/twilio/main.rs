@@ -5,11 +5,16 @@ mod barge_in;
 mod conversation;
 mod dialects;
 mod double;
+mod drain;
 mod gate;
 mod goodbye;
+mod leg;
 mod nonsense;
 mod signed;
 
+#[allow(dead_code, reason = "every test binary uses its own part of this")]
+#[path = "../realtime/fake_socket.rs"]
+mod fake_socket;
 #[allow(dead_code, reason = "every test binary uses its own part of this")]
 #[path = "../server/http.rs"]
 mod http;

@@ -1,12 +1,12 @@
 //! What makes no sense ends one call at most, and never another's (issue 7, *Bad input*).
 
-use futures_util::SinkExt;
+use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::conversation::GREETS;
 use crate::double::Double;
-use crate::rig::Rig;
+use crate::rig::{LIMIT, Rig};
 
 fn nonsense() -> Vec<Message> {
     let media = |payload: &str, stream: &str| {
@@ -38,7 +38,7 @@ async fn a_little_nonsense_changes_nothing() {
     for number in 0..200 {
         caller.send(json!({"event": "weather", "number": number})).await;
     }
-    caller.send(json!({"event": "mark", "mark": {"name": "0.item_1.77"}})).await;
+    caller.send(json!({"event": "mark", "mark": {"name": "item_1.77"}})).await;
     caller.until("the greeting is heard", |double| double.played_ms() >= 700).await;
     caller.speak(900);
     caller.until("the answer is heard", |double| double.played_ms() >= 1_200).await;
@@ -64,6 +64,41 @@ async fn much_nonsense_ends_its_own_call_only() {
     let heard = good.played_ms();
     good.until("the story goes on", |double| double.played_ms() >= heard + 1_000).await;
     good.stop().await;
+    rig.quiet().await;
+}
+
+/// Who breaks the protocol is told by which code, whatever they still send.
+#[tokio::test]
+async fn a_close_code_is_seen_by_a_peer_that_sends_on() {
+    let rig = Rig::start(&[]).await;
+    let endless = "x".repeat(4 << 20);
+    for (what, code) in [(endless.as_str(), 1009), ("no JSON", 1008)] {
+        let bad = Double::call(&rig, json!({})).await;
+        let (mut says, mut hears) = bad.socket.split();
+        let sending = async {
+            for _ in 0..2_000 {
+                // The server may have ended it before the last one.
+                if says.send(Message::text(what)).await.is_err() {
+                    break;
+                }
+                if what.len() > 100 {
+                    break;
+                }
+            }
+        };
+        let hearing = async {
+            loop {
+                match hears.next().await {
+                    Some(Ok(Message::Close(frame))) => return frame.map(|f| u16::from(f.code)),
+                    Some(Ok(_)) => {}
+                    other => panic!("no close frame: {other:?}"),
+                }
+            }
+        };
+        let ((), told) = tokio::join!(sending, tokio::time::timeout(LIMIT, hearing));
+        assert_eq!(told.expect("in time"), Some(code));
+        drop((says, hears));
+    }
     rig.quiet().await;
 }
 

@@ -87,6 +87,37 @@ async fn without_its_token_nothing_is_taken_for_signed() {
     rig.quiet().await;
 }
 
+/// A provider may sign its requests in a header that is not ours (Vonage sends a token of its own):
+/// the key in the address is what counts, and a wrong one is helped by no header.
+#[tokio::test]
+async fn a_key_in_the_address_stands_beside_a_header_of_the_providers() {
+    let file = std::env::temp_dir().join(format!("floorkeeper-vonage-{}", std::process::id()));
+    std::fs::write(&file, "key-of-ada ada\n").unwrap();
+    let rig = Rig::start(&[&format!("auth.keys_file=\"{}\"", file.display())]).await;
+    std::fs::remove_file(&file).unwrap();
+    let token = [("Authorization", "Bearer eyJhbGciOiJIUzI1NiJ9.e30.c2ln")];
+    let ours = [("Authorization", "Bearer key-of-ada")];
+    for dialect in ["vonage", "telnyx", "twilio"] {
+        let path = format!("/v1/{dialect}");
+        assert_eq!(knock(&rig, &format!("{path}?key=key-of-ada"), &token).await, 101, "{dialect}");
+        for (query, headers) in [
+            ("", &token),
+            ("?key=key-of-bob", &token),
+            ("?key=", &token),
+            ("?key=%0A", &token),
+            ("?key=key-of-bob", &ours),
+            ("?key=%0A", &ours),
+        ] {
+            let status = knock(&rig, &format!("{path}{query}"), headers).await;
+            assert_eq!(status, 401, "{path}{query} {headers:?}");
+        }
+    }
+    assert_eq!(ring(&rig, "?key=key-of-ada", &token).await.status, 200);
+    assert_eq!(ring(&rig, "?key=key-of-bob", &token).await.status, 401);
+    let ledger = rig.ledger_with("call", "key-of-ada").await;
+    assert_eq!(ledger["tenants"]["ada"]["offered"], 4, "{ledger:#}");
+}
+
 /// Where keys are on and nothing is signed, a key in the address or in a header opens.
 #[tokio::test]
 async fn a_key_opens_streams_and_the_webhook() {

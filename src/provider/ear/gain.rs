@@ -1,8 +1,7 @@
 //! A caller's own gain in front of the speech detector: quiet lines are heard as well as loud ones.
 //!
-//! Only the detector hears it; recognisers and end-of-turn models level their input themselves. It
-//! follows the loudest quarter of a second, rises slowly and falls at once, and never lifts the
-//! line's own noise to where it could be taken for speech.
+//! Only the detector hears it. It follows every window that stands out from the line's noise, rises
+//! slowly and falls at once, and never lifts that noise to where it could be taken for speech.
 
 use std::collections::VecDeque;
 
@@ -12,6 +11,8 @@ use crate::audio::level_dbfs;
 const TARGET_DBFS: f32 = -26.0;
 /// The line's noise stays below this.
 const NOISE_MAX_DBFS: f32 = -52.0;
+/// No line is quieter.
+const QUIETEST_DBFS: f32 = -90.0;
 /// How far above the noise something has to be to count as the caller.
 const ABOVE_NOISE_DB: f32 = 10.0;
 /// Rise for each second of the caller.
@@ -33,6 +34,17 @@ pub struct Gain {
     scaled: Vec<i16>,
 }
 
+/// A window as it is to be heard.
+#[derive(Clone, Copy, Debug)]
+pub struct Levelled<'a> {
+    /// Its samples.
+    pub window: &'a [i16],
+    /// Their level.
+    pub level_dbfs: f32,
+    /// How far it is above the line's own noise.
+    pub above_noise_db: f32,
+}
+
 impl Gain {
     /// A gain that adds at most so much; 0 leaves everything as it is.
     pub fn new(most_db: f32) -> Gain {
@@ -51,20 +63,15 @@ impl Gain {
     }
 
     /// Follows the level of a window at `rate_hz`, unless it may be somebody else's sound
-    /// (`follows` is false while the agent is heard: its echo is not the caller); gives the window
-    /// as it is to be heard, and its level then.
-    pub fn level<'a>(
-        &'a mut self,
-        window: &'a [i16],
-        rate_hz: u32,
-        follows: bool,
-    ) -> (&'a [i16], f32) {
+    /// (`follows` is false while the agent is heard: its echo is not the caller).
+    pub fn level<'a>(&'a mut self, window: &'a [i16], rate_hz: u32, follows: bool) -> Levelled<'a> {
         let level = level_dbfs(window);
-        if follows && self.most_db > 0.0 && level.is_finite() {
+        if follows && level.is_finite() {
             self.follow(level, window.len() as f32 / rate_hz as f32);
         }
+        let above_noise_db = level - self.noise();
         if self.now_db < 1.0 {
-            return (window, level);
+            return Levelled { window, level_dbfs: level, above_noise_db };
         }
         let factor = (10.0_f32.powf(self.now_db / 20.0) * 256.0) as i32;
         let scale = |&sample: &i16| {
@@ -73,11 +80,12 @@ impl Gain {
         };
         self.scaled.clear();
         self.scaled.extend(window.iter().map(scale));
-        (&self.scaled, level + self.now_db)
+        Levelled { window: &self.scaled, level_dbfs: level + self.now_db, above_noise_db }
     }
 
     fn follow(&mut self, level: f32, seconds: f32) {
-        let noise = self.noise(level);
+        self.collect(level);
+        let noise = self.noise();
         if level < noise + ABOVE_NOISE_DB {
             return;
         }
@@ -86,8 +94,7 @@ impl Gain {
         self.now_db = wanted.min(most);
     }
 
-    /// The level of the line when nobody speaks: the quietest of the last seconds.
-    fn noise(&mut self, level: f32) -> f32 {
+    fn collect(&mut self, level: f32) {
         let (quietest, count) = self.collecting;
         self.collecting = (quietest.min(level), count + 1);
         if count + 1 >= MERGED {
@@ -97,8 +104,14 @@ impl Gain {
             self.quietest.push_back(self.collecting.0);
             self.collecting = (f32::INFINITY, 0);
         }
+    }
+
+    /// The level of the line when nobody speaks: the quietest of the last seconds.
+    fn noise(&self) -> f32 {
         let known = self.quietest.iter().copied().chain([self.collecting.0]);
-        known.fold(f32::INFINITY, f32::min).max(-90.0)
+        let quietest = known.fold(f32::INFINITY, f32::min);
+        // Nothing but digital silence has come.
+        if quietest.is_finite() { quietest.max(QUIETEST_DBFS) } else { QUIETEST_DBFS }
     }
 }
 
@@ -154,7 +167,7 @@ mod tests {
     fn it_falls_at_once_and_never_overflows() {
         let mut gain = after(-46.0, -75.0, 5.0, 24.0);
         let loud = vec![i16::MAX; 512];
-        let (heard, _) = gain.level(&loud, 16_000, true);
+        let heard = gain.level(&loud, 16_000, true).window;
         assert_eq!(heard, &loud[..]);
         assert_eq!(gain.db(), 0.0);
     }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::desk::{Asked, Desk, Named, Wrong, bad, body, fresh, refused, told};
+use super::desk::{Answered, Asked, Desk, Named, Wrong, bad, body, fresh, give, no, told, whole};
 use super::slot::{self, NoSlot, Slot};
 use super::{Site, answer};
 use crate::admission;
@@ -26,16 +26,6 @@ use crate::store::{
 const OFFER_OWNERS: u64 = 1 << 59;
 /// The longest `Idempotency-Key`.
 const KEY_MAX: usize = 200;
-
-type Answered = Result<Response, Wrong>;
-
-fn give(answered: Answered) -> Response {
-    answered.unwrap_or_else(|wrong| *wrong)
-}
-
-fn no(why: Refused) -> Wrong {
-    Box::new(refused(&why))
-}
 
 fn words<T: Copy>(
     text: Option<&str>,
@@ -93,12 +83,7 @@ pub(super) async fn show(desk: Desk, Named(id): Named<CallbackId>) -> Response {
 
 /// This one, when whoever asks may see it.
 async fn own(desk: &Desk, id: CallbackId) -> Result<Record, Wrong> {
-    let found = desk.promises.callback(id).await;
-    found
-        .and_then(|record| {
-            desk.sees(&record.offer.tenant).then_some(record).ok_or(Refused::NotFound)
-        })
-        .map_err(no)
+    desk.own(desk.promises.callback(id).await, |record| &record.offer.tenant)
 }
 
 // === asked for ===
@@ -208,12 +193,18 @@ async fn put_on_record(site: &Site, desk: &Desk, offer: Offer) -> Answered {
     }
     let mut slot = room_for(site, desk, &offer).await?;
     let now_ms = unix_ms();
-    let accepted = desk.promises.accept(offer.clone()).await.map_err(no)?;
-    if accepted.receipt.is_some()
-        && let Some(lease) = slot.use_it()
-    {
-        desk.promises.keep_unit(accepted.id, lease);
-    }
+    let (promises, wanted) = (desk.promises.clone(), offer.clone());
+    // Behind the gate only: whoever waits there and leaves is withdrawn.
+    let accepted = whole(async move {
+        let accepted = promises.accept(wanted).await?;
+        if accepted.receipt.is_some()
+            && let Some(lease) = slot.use_it()
+        {
+            promises.keep_unit(accepted.id, lease);
+        }
+        Ok(accepted)
+    });
+    let accepted = accepted.await.map_err(no)?;
     // A new record is what was asked for; an old one may have gone on since.
     let record = match accepted.repeated {
         true => desk.promises.callback(accepted.id).await.map_err(no)?,
@@ -305,7 +296,9 @@ pub(super) async fn claim(desk: Desk, bytes: Bytes) -> Response {
             let message = format!("max must be within 1 to {}.", store::BATCH_MAX);
             return Err(bad("bad_request", &message, Some("max")));
         }
-        let records = desk.promises.claim(worker, lease_ms, max).await.map_err(no)?;
+        let promises = desk.promises.clone();
+        let claimed = whole(async move { promises.claim(worker, lease_ms, max).await });
+        let records = claimed.await.map_err(no)?;
         let items: Vec<Value> = records.iter().map(shown::callback).collect();
         Ok(fresh(StatusCode::OK, json!({"callbacks": items})))
     };
@@ -314,7 +307,8 @@ pub(super) async fn claim(desk: Desk, bytes: Bytes) -> Response {
 
 async fn changed(desk: &Desk, id: CallbackId, change: Change) -> Answered {
     own(desk, id).await?;
-    let record = desk.promises.change(id, change).await.map_err(no)?;
+    let promises = desk.promises.clone();
+    let record = whole(async move { promises.change(id, change).await }).await.map_err(no)?;
     Ok(fresh(StatusCode::OK, shown::callback(&record)))
 }
 
@@ -349,7 +343,8 @@ pub(super) async fn start_dialling(
     let started = async {
         let Start { epoch } = body(&bytes)?;
         own(&desk, id).await?;
-        match desk.promises.start_dialling(id, epoch).await {
+        let promises = desk.promises.clone();
+        match whole(async move { promises.start_dialling(id, epoch).await }).await {
             Ok(record) => Ok(fresh(StatusCode::OK, shown::callback(&record))),
             Err(NotDialled::Refused(why)) => Err(no(why)),
             Err(NotDialled::Forbidden { why, record }) => {

@@ -70,7 +70,7 @@ pub async fn show(State(site): State<Site>, _: Caller, Path(id): Path<String>) -
     }
 }
 
-/// Whether new calls are refused, and how many still run.
+/// Whether new calls are refused, and how many still have a slot or are told goodbye.
 pub async fn drain_state(State(site): State<Site>, _: Caller) -> Response {
     Json(draining(&site.service)).into_response()
 }
@@ -81,7 +81,7 @@ fn draining(service: &Service) -> Value {
     json!({
         "incarnation": service.incarnation,
         "refusing_new": closed == Some(Closed::Draining),
-        "in_flight": service.registry.live_count(),
+        "in_flight": service.callers.with_slot(),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Who may work on promises over HTTP, and how the store's refusals are told: one table.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,6 +65,13 @@ impl Desk {
         self.tenant.as_deref().is_none_or(|own| own == tenant)
     }
 
+    /// This record, when it may be shown here.
+    pub fn own<T>(&self, found: Result<T, Refused>, of: fn(&T) -> &str) -> Result<T, Wrong> {
+        let seen = found
+            .and_then(|one| if self.sees(of(&one)) { Ok(one) } else { Err(Refused::NotFound) });
+        seen.map_err(no)
+    }
+
     /// Only the operator may.
     pub fn operator_only(&self) -> Result<(), Wrong> {
         if self.tenant.is_none() {
@@ -97,6 +105,30 @@ impl Desk {
     }
 }
 
+/// What is answered, or what is wrong instead.
+pub(super) type Answered = Result<Response, Wrong>;
+
+/// The answer, whichever it is.
+pub(super) fn give(answered: Answered) -> Response {
+    answered.unwrap_or_else(|wrong| *wrong)
+}
+
+/// What the store refuses, as an answer.
+pub(super) fn no(why: Refused) -> Wrong {
+    Box::new(refused(&why))
+}
+
+/// Does it to its end, also when whoever asked has left: hyper drops a handler whose client has
+/// gone, and what is then committed must not be cut off from what follows from it.
+pub(super) async fn whole<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    match tokio::spawn(work).await.map_err(tokio::task::JoinError::try_into_panic) {
+        Ok(done) => done,
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        // The runtime ends, and with it this.
+        Err(Err(_)) => std::future::pending().await,
+    }
+}
+
 /// The query of a request, as it was written.
 pub(super) struct Asked(Vec<(String, String)>);
 
@@ -110,8 +142,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Asked {
 }
 
 impl Asked {
-    /// Nothing is asked that this list does not know.
+    /// Nothing is asked that this list does not know, or that nobody can mean.
     pub fn only(&self, known: &[&str]) -> Result<(), Wrong> {
+        if let Some((name, _)) = self.0.iter().find(|(_, value)| value.contains('\0')) {
+            let message = format!("{name} has a NUL in it.");
+            return Err(bad("invalid_parameter", &message, Some(name)));
+        }
         match self.0.iter().find(|(name, _)| !known.contains(&name.as_str())) {
             None => Ok(()),
             Some((name, _)) => {

@@ -6,22 +6,14 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::desk::{Asked, Desk, Named, Wrong, bad, body, fresh, refused, told};
+use super::desk::{Answered, Asked, Desk, Named, Wrong, bad, body, fresh, give, no, told, whole};
 use crate::id::HandoffId;
 use crate::runtime::promise_json as shown;
-use crate::store::{Handoff, HandoffState, Refused};
+use crate::store::{Handoff, HandoffState};
 
 /// What a human's end of a handoff can be.
 const ENDS: [HandoffState; 4] =
     [HandoffState::Busy, HandoffState::NoAnswer, HandoffState::Declined, HandoffState::Voicemail];
-
-fn give(answered: Result<Response, Wrong>) -> Response {
-    answered.unwrap_or_else(|wrong| *wrong)
-}
-
-fn no(why: Refused) -> Wrong {
-    Box::new(refused(&why))
-}
 
 /// What there is, the newest first.
 pub(super) async fn list(desk: Desk, asked: Asked) -> Response {
@@ -37,9 +29,8 @@ pub(super) async fn list(desk: Desk, asked: Asked) -> Response {
         };
         desk.wait(&asked).await?;
         let version = desk.promises.version();
-        let found = desk.promises.handoffs(open).await.map_err(no)?;
-        let own = found.iter().filter(|handoff| desk.sees(&handoff.offer.tenant));
-        let list = desk.list("handoffs", version, own.map(shown::handoff).collect());
+        let own = desk.promises.handoffs(open, desk.tenant.clone()).await.map_err(no)?;
+        let list = desk.list("handoffs", version, own.iter().map(shown::handoff).collect());
         Ok(fresh(StatusCode::OK, Value::Object(list)))
     };
     give(listed.await)
@@ -51,10 +42,7 @@ pub(super) async fn show(desk: Desk, Named(id): Named<HandoffId>) -> Response {
 }
 
 async fn own(desk: &Desk, id: HandoffId) -> Result<Handoff, Wrong> {
-    let found = desk.promises.handoff(id).await;
-    found
-        .and_then(|found| desk.sees(&found.offer.tenant).then_some(found).ok_or(Refused::NotFound))
-        .map_err(no)
+    desk.own(desk.promises.handoff(id).await, |handoff| &handoff.offer.tenant)
 }
 
 /// The one that is to be changed: only the server that has the call can tell it.
@@ -80,7 +68,8 @@ pub(super) async fn acknowledge(desk: Desk, Named(id): Named<HandoffId>, bytes: 
     let acknowledged = async {
         let Acknowledge { by } = body(&bytes)?;
         ours(&desk, id).await?;
-        let handoff = desk.promises.acknowledge(id, by).await.map_err(no)?;
+        let promises = desk.promises.clone();
+        let handoff = whole(async move { promises.acknowledge(id, by).await }).await.map_err(no)?;
         Ok(fresh(StatusCode::OK, shown::handoff(&handoff)))
     };
     give(acknowledged.await)
@@ -110,8 +99,9 @@ pub(super) async fn end(desk: Desk, Named(id): Named<HandoffId>, bytes: Bytes) -
     give(over.await)
 }
 
-async fn ended(desk: &Desk, id: HandoffId, state: HandoffState) -> Result<Response, Wrong> {
+async fn ended(desk: &Desk, id: HandoffId, state: HandoffState) -> Answered {
     ours(desk, id).await?;
-    let handoff = desk.promises.end_handoff(id, state).await.map_err(no)?;
+    let promises = desk.promises.clone();
+    let handoff = whole(async move { promises.end_handoff(id, state).await }).await.map_err(no)?;
     Ok(fresh(StatusCode::OK, shown::handoff(&handoff)))
 }

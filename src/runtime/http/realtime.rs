@@ -7,12 +7,9 @@ use std::time::Duration;
 use axum::extract::{Extension, Query, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
-use hyper_util::rt::TokioIo;
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::accept::Place;
 use super::auth::{self, Caller};
-use super::budget::Budgeted;
 use super::kept::Kept;
 use super::slot::{self, NoSlot, Slot};
 use super::upgrade::{Handshake, Wire};
@@ -28,9 +25,6 @@ use crate::transport::realtime::{Defaults, RealtimeLeg};
 
 /// Owners at the call gate are told apart from the calls they become at the other gates.
 const CALL_GATE_OWNERS: u64 = 1 << 62;
-/// Bytes tungstenite may buffer towards one peer beyond the largest event. It is handed one event
-/// at a time; what waits behind that one is bounded by the leg.
-const WRITE_BUFFER_MAX: usize = 256 * 1024;
 
 /// Upgrades a request to a Realtime session, if there is room for a call.
 pub async fn upgrade(
@@ -51,31 +45,11 @@ pub async fn upgrade(
         Ok(slot) => slot,
         Err(refused) => return *refused,
     };
-    let (mut response, upgrade) = handshake.take(auth::subprotocol(&headers));
-    if site.service.config.admission.expose_headers {
-        answer::expose(&site.service, Stage::Call, response.headers_mut());
-    }
-    tokio::spawn(async move {
-        // A client that left before it was upgraded never had a call; its slot goes back unused.
-        if let Ok(upgraded) = upgrade.await {
-            let message_max = site.service.config.realtime.message_max;
-            let stream = Budgeted::new(TokioIo::new(upgraded), site.large.clone(), message_max);
-            let socket = Wire::new(stream, bounds(message_max as usize)).await;
-            run(site, call, caller, agent, query, slot, socket).await;
-        }
-        drop(place);
-    });
-    response
-}
-
-/// The library's defaults bound next to nothing.
-pub(super) fn bounds(message_max: usize) -> WebSocketConfig {
-    WebSocketConfig::default()
-        .read_buffer_size(8 * 1024)
-        .write_buffer_size(0)
-        .max_write_buffer_size(message_max + WRITE_BUFFER_MAX)
-        .max_message_size(Some(message_max))
-        .max_frame_size(Some(message_max))
+    let message_max = site.service.config.realtime.message_max as usize;
+    let subprotocol = auth::subprotocol(&headers);
+    handshake.switch(&site.clone(), place, subprotocol, message_max, move |socket| {
+        run(site, call, caller, agent, query, slot, socket)
+    })
 }
 
 /// The agent asked for by `?agent=`, or by a model of its name; otherwise the default one.
@@ -116,7 +90,8 @@ pub(super) async fn offer_call(
     let class = service.config.classes.find(agent.class.as_deref());
     let owner = OwnerId(CALL_GATE_OWNERS | call.0);
     let of_whom = |offer| Offer { tenant: caller.tenant, class, ..offer };
-    slot::take(&service.gates, owner, of_whom).await
+    let present = service.callers.arrive();
+    Ok(slot::take(&service.gates, owner, of_whom).await?.of_caller(present))
 }
 
 async fn run(
@@ -126,14 +101,12 @@ async fn run(
     agent: Agent,
     query: HashMap<String, String>,
     mut slot: Slot,
-    socket: Wire,
+    socket: Kept<Wire>,
 ) {
     let service = site.service.clone();
     let model = query.get("model").map_or(agent.name.as_str(), String::as_str).to_owned();
     let variables = variables(&site, call, &caller, "realtime", query);
     let defaults = defaults(&site, &variables, &model, &agent, caller.session);
-    let realtime = &service.config.realtime;
-    let socket = Kept::new(socket, realtime.ping, realtime.dead_after);
     let leg = RealtimeLeg::new(socket, defaults);
     let settings = leg.protocol().settings();
     let accepted = Accepted::new(&service, call, caller.tenant, &agent, &variables);

@@ -7,6 +7,7 @@ use crate::admission::{
     Admit, Answer, Cancelled, Lease, Offer, OwnerId, Refusal, Terminal, Ticket, Wake,
 };
 use crate::id::{Generation, Stage};
+use crate::runtime::callers::Present;
 use crate::runtime::gates::{Gates, OwnerGates};
 
 /// Why there is no slot.
@@ -106,11 +107,19 @@ pub struct Slot {
     gates: Gates,
     lease: Option<Lease>,
     owner: OwnerId,
+    /// The caller whose slot it is: there until the slot is dropped, behind the call's last word.
+    present: Option<Present>,
 }
 
 impl Slot {
     fn of(gates: Gates, lease: Lease, owner: OwnerId) -> Slot {
-        Slot { gates, lease: Some(lease), owner }
+        Slot { gates, lease: Some(lease), owner, present: None }
+    }
+
+    /// The slot of a caller whom a drain has to wait for.
+    pub fn of_caller(mut self, present: Present) -> Slot {
+        self.present = Some(present.with_slot());
+        self
     }
 
     /// The unit, for the call that now begins; once.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes};
@@ -10,28 +11,31 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::{get, post};
 use futures_util::SinkExt;
-use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 
 use super::accept::Place as Connection;
 use super::auth::Caller;
-use super::budget::Budgeted;
 use super::kept::Kept;
-use super::realtime::{HANDSHAKE_MAX, bounds, take_slot};
+use super::realtime::{HANDSHAKE_MAX, take_slot};
 use super::slot::Slot;
 use super::upgrade::{Handshake, Wire};
 use super::{Site, answer, twilio_auth, twilio_voice};
 use crate::config::Agent;
 use crate::dialogue::ToolChoice;
-use crate::id::{CallId, Stage};
+use crate::id::CallId;
 use crate::leg::{Modality, Settings};
 use crate::runtime::service::Accepted;
 use crate::runtime::variables::Variables;
-use crate::transport::Leg;
 use crate::transport::twilio::{DIALECTS, Dialect, Start, StreamLeg, begin};
+use crate::transport::{Leg, websocket};
 
 /// Largest message; a second of sound has some ten thousand bytes.
 const MESSAGE_MAX: usize = 64 * 1024;
+
+/// How long a stream that is no call has to take its close frame, and to answer it.
+const DISMISS_MAX: Duration = Duration::from_secs(2);
+/// A stream that comes to its start too late: the server has ended all calls.
+const DRAINED: &str = "drained";
 
 type Fields = HashMap<String, String>;
 
@@ -120,36 +124,23 @@ fn switch(
     handshake: Handshake,
     connection: Arc<Connection>,
 ) -> Response {
-    let (mut response, upgrade) = handshake.take(None);
-    if site.service.config.admission.expose_headers {
-        answer::expose(&site.service, Stage::Call, response.headers_mut());
-    }
-    tokio::spawn(async move {
-        // Who left before the upgrade never had a call; the slot goes back unused.
-        if let Ok(upgraded) = upgrade.await {
-            let max = MESSAGE_MAX as u64;
-            let stream = Budgeted::new(TokioIo::new(upgraded), site.large.clone(), max);
-            let socket = Wire::new(stream, bounds(MESSAGE_MAX)).await;
-            let realtime = &site.service.config.realtime;
-            let socket = Kept::new(socket, realtime.ping, realtime.dead_after);
-            run(site, dialect, seated, socket).await;
-        }
-        drop(connection);
-    });
-    response
+    handshake.switch(&site.clone(), connection, None, MESSAGE_MAX, move |socket| {
+        run(site, dialect, seated, socket)
+    })
 }
 
 async fn run(site: Site, dialect: &'static dyn Dialect, seated: Seated, mut socket: Kept<Wire>) {
     let Seated { call, caller, agent, mut slot } = seated;
-    let begun = timeout(HANDSHAKE_MAX, begin(&mut socket, dialect)).await;
+    let mut ending = site.service.ending();
+    let begun = tokio::select! {
+        begun = timeout(HANDSHAKE_MAX, begin(&mut socket, dialect)) => begun,
+        _ = ending.wait_for(|ending| *ending) => Ok(Err(DRAINED)),
+    };
     let start = match begun.unwrap_or(Err("timeout")) {
         Ok(start) => start,
         Err(how) => {
             tracing::debug!("{call}: no {} stream: {how}", dialect.name());
-            let close = CloseFrame { code: 1002, reason: Utf8Bytes::from_static(how) };
-            // Whoever is gone does not hear it.
-            let _ = timeout(HANDSHAKE_MAX, socket.send(Message::Close(Some(close)))).await;
-            return;
+            return dismiss(&mut socket, how).await;
         }
     };
     let service = site.service.clone();
@@ -161,6 +152,19 @@ async fn run(site: Site, dialect: &'static dyn Dialect, seated: Seated, mut sock
     let Some(lease) = slot.use_it() else { return };
     service.run_call(lease, accepted, settings, leg).await;
     drop(slot);
+}
+
+/// Closes a stream that had no start, and says why.
+async fn dismiss(socket: &mut Kept<Wire>, how: &'static str) {
+    let code = if how == DRAINED { 1012 } else { 1002 };
+    let close = CloseFrame { code, reason: Utf8Bytes::from_static(how) };
+    let told = async {
+        // Whoever is gone does not hear it.
+        if socket.send(Message::Close(Some(close))).await.is_ok() {
+            std::future::poll_fn(|cx| websocket::poll_part(socket, cx)).await;
+        }
+    };
+    let _ = timeout(DISMISS_MAX, told).await;
 }
 
 /// The agent of this name; the default one where there is none.

@@ -43,11 +43,12 @@ pub(super) async fn caller(
         Signed::No | Signed::Unasked => {}
     }
     let mut parts = parts.clone();
-    // A provider can be given an address, and often no header.
-    if !parts.headers.contains_key(header::AUTHORIZATION)
-        && let Some(key) = key_of(&parts.uri)
-        && let Ok(bearer) = HeaderValue::from_str(&format!("Bearer {key}"))
-    {
+    // A provider can be given an address, and often no header: one that it sends may be its own
+    // (Vonage's token). A key in the address is ours, and the only one that counts.
+    if let Some(key) = key_of(&parts.uri) {
+        let bearer = HeaderValue::from_str(&format!("Bearer {key}"));
+        // What no header can hold is nobody's key.
+        let bearer = bearer.unwrap_or(HeaderValue::from_static("Bearer"));
         parts.headers.insert(header::AUTHORIZATION, bearer);
     }
     Caller::from_request_parts(&mut parts, site).await.map_err(Box::new)

@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::realtime::offer_call;
@@ -32,13 +33,22 @@ pub struct Seats {
 }
 
 impl Seats {
-    /// Keeps a call's line for its stream, so long. Gives the name that the stream has to show.
-    fn keep(self: &Arc<Self>, seated: Seated, within: Duration) -> String {
+    /// Keeps a call's line for its stream, so long, or until all calls have to end. Gives the name
+    /// that the stream has to show.
+    fn keep(
+        self: &Arc<Self>,
+        seated: Seated,
+        within: Duration,
+        mut ending: watch::Receiver<bool>,
+    ) -> String {
         let name = format!("{:032x}", rand::random::<u128>());
         let (seats, late) = (self.clone(), name.clone());
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let expiry = tokio::spawn(async move {
-            tokio::time::sleep(within).await;
+            tokio::select! {
+                () = tokio::time::sleep(within) => {}
+                _ = ending.wait_for(|ending| *ending) => {}
+            }
             // A stream that never came: nothing was started on its line.
             drop(seats.take(&late));
         });
@@ -72,7 +82,8 @@ pub async fn answer(State(site): State<Site>, parts: Parts, body: Bytes) -> Resp
     match offer_call(&site, call, &caller, &agent).await {
         Ok(slot) => {
             let seated = Seated { call, caller, agent: agent.name, slot };
-            let seat = site.seats.keep(seated, site.service.config.twilio.stream_within);
+            let within = site.service.config.twilio.stream_within;
+            let seat = site.seats.keep(seated, within, site.service.ending());
             let path = format!("/v1/twilio/seat/{seat}");
             twiml(&connect(&twilio_auth::stream_address(&site, &parts, &path), &params))
         }

@@ -2,7 +2,8 @@
 //! messages.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
 use axum::extract::FromRequestParts;
@@ -13,13 +14,21 @@ use axum::response::Response;
 use futures_util::{Sink, Stream};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, protocol};
 
-use super::answer;
+use super::accept::Place;
 use super::budget::Budgeted;
+use super::kept::Kept;
+use super::{Site, answer};
+use crate::id::Stage;
+
+/// Bytes tungstenite may buffer towards one peer beyond the largest event. It is handed one event
+/// at a time; what waits behind that one is bounded by the leg.
+const WRITE_BUFFER_MAX: usize = 256 * 1024;
 
 /// A request that asks for a WebSocket as RFC 6455 wants it.
 pub(super) struct Handshake {
@@ -63,30 +72,89 @@ fn names(headers: &HeaderMap, header: header::HeaderName, word: &str) -> bool {
 }
 
 impl Handshake {
-    /// The answer, and the connection that it turns into.
-    pub fn take(self, subprotocol: Option<&'static str>) -> (Response, OnUpgrade) {
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        let headers = response.headers_mut();
-        headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-        headers.insert(header::SEC_WEBSOCKET_ACCEPT, self.accept);
-        if let Some(name) = subprotocol {
-            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(name));
+    /// Answers with the upgrade, and runs a call over what the connection turns into. A client that
+    /// left before it was upgraded never had a call: what `call` holds goes back unused.
+    pub fn switch<Calling>(
+        self,
+        site: &Site,
+        place: Arc<Place>,
+        subprotocol: Option<&'static str>,
+        message_max: usize,
+        call: impl FnOnce(Kept<Wire>) -> Calling + Send + 'static,
+    ) -> Response
+    where
+        Calling: Future<Output = ()> + Send + 'static,
+    {
+        let large = site.large.clone();
+        let realtime = &site.service.config.realtime;
+        let (ping, dead_after) = (realtime.ping, realtime.dead_after);
+        let upgrade = self.upgrade;
+        tokio::spawn(async move {
+            if let Ok(upgraded) = upgrade.await {
+                let stream = Budgeted::new(TokioIo::new(upgraded), large, message_max as u64);
+                let socket = Wire::new(stream, bounds(message_max)).await;
+                call(Kept::new(socket, ping, dead_after)).await;
+            }
+            drop(place);
+        });
+        let mut response = switching(self.accept, subprotocol);
+        if site.service.config.admission.expose_headers {
+            answer::expose(&site.service, Stage::Call, response.headers_mut());
         }
-        (response, self.upgrade)
+        response
     }
 }
+
+fn switching(accept: HeaderValue, subprotocol: Option<&'static str>) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    if let Some(name) = subprotocol {
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(name));
+    }
+    response
+}
+
+/// The library's defaults bound next to nothing.
+fn bounds(message_max: usize) -> WebSocketConfig {
+    WebSocketConfig::default()
+        .read_buffer_size(8 * 1024)
+        .write_buffer_size(0)
+        .max_write_buffer_size(message_max + WRITE_BUFFER_MAX)
+        .max_message_size(Some(message_max))
+        .max_frame_size(Some(message_max))
+}
+
+/// Bytes behind a broken frame that are thrown away at a time.
+const THROWN_BYTES: usize = 4 * 1024;
 
 /// A client's messages, in axum's words.
 pub(super) struct Wire {
     socket: WebSocketStream<Budgeted<TokioIo<Upgraded>>>,
+    /// Its frames cannot be followed any more.
+    is_broken: bool,
 }
 
 impl Wire {
-    pub async fn new(stream: Budgeted<TokioIo<Upgraded>>, config: WebSocketConfig) -> Wire {
+    async fn new(stream: Budgeted<TokioIo<Upgraded>>, config: WebSocketConfig) -> Wire {
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config));
-        Wire { socket: socket.await }
+        Wire { socket: socket.await, is_broken: false }
+    }
+
+    /// What follows a broken frame is no message, but has to be read all the same: left unread it
+    /// would have the connection reset, and the close frame with it.
+    fn poll_throw_away(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut bytes = [0; THROWN_BYTES];
+        loop {
+            let mut into = ReadBuf::new(&mut bytes);
+            let read = ready!(Pin::new(self.socket.get_mut()).poll_read(cx, &mut into));
+            if read.is_err() || into.filled().is_empty() {
+                return Poll::Ready(());
+            }
+        }
     }
 }
 
@@ -97,14 +165,20 @@ impl Stream for Wire {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Message, axum::Error>>> {
+        if self.is_broken {
+            return self.poll_throw_away(cx).map(|()| None);
+        }
         loop {
-            match std::task::ready!(Pin::new(&mut self.socket).poll_next(cx)) {
+            match ready!(Pin::new(&mut self.socket).poll_next(cx)) {
                 Some(Ok(message)) => {
                     if let Some(message) = heard(message) {
                         return Poll::Ready(Some(Ok(message)));
                     }
                 }
-                Some(Err(fault)) => return Poll::Ready(Some(Err(axum::Error::new(fault)))),
+                Some(Err(fault)) => {
+                    self.is_broken = true;
+                    return Poll::Ready(Some(Err(axum::Error::new(fault))));
+                }
                 None => return Poll::Ready(None),
             }
         }

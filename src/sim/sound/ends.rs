@@ -12,7 +12,8 @@ use super::microphone::Microphone;
 use super::network::Network;
 use super::{Bank, Maker, craft};
 use crate::audio::{
-    CALLER_FRAME_SAMPLES, CALLER_RATE_HZ, FRAME, Pcm, duration_to_samples, samples_to_duration,
+    CALLER_FRAME_SAMPLES, CALLER_RATE_HZ, FRAME, Pcm, Window, duration_to_samples,
+    samples_to_duration,
 };
 use crate::provider::BuildError;
 use crate::provider::ear::SharedDetector;
@@ -55,7 +56,7 @@ pub(in crate::sim) struct Arrived {
     /// When it was captured.
     pub captured: Timestamp,
     /// The windows that it completed: probability, length, where in all sound that came it ends.
-    pub heard: Vec<(f32, Duration, Duration)>,
+    pub heard: Vec<(Window, Duration)>,
 }
 
 impl Ends {
@@ -222,14 +223,12 @@ impl Ends {
         let total = line.came.len() * CALLER_FRAME_SAMPLES;
         let pending = line.windows.pending_after(frame.len());
         let mut windows = Vec::new();
-        line.windows
-            .push(&frame, agent_sounds, |probability, size| windows.push((probability, size)));
-        let sizes: usize = windows.iter().map(|(_, size)| size).sum();
-        let mut end = total - pending - sizes;
-        let heard = windows.into_iter().map(|(probability, size)| {
-            end += size;
-            let [span, at] = [size, end].map(|n| samples_to_duration(n, CALLER_RATE_HZ));
-            (probability, span, at)
+        line.windows.push(&frame, agent_sounds, |window| windows.push(window));
+        let heard: Duration = windows.iter().map(|window| window.span).sum();
+        let mut at = samples_to_duration(total - pending, CALLER_RATE_HZ).saturating_sub(heard);
+        let heard = windows.into_iter().map(|window| {
+            at += window.span;
+            (window, at)
         });
         Some(Arrived { captured: frame_start(number), heard: heard.collect() })
     }

@@ -4,7 +4,7 @@
 use tokio_postgres::{Client, Row};
 
 use super::desk::Desk;
-use super::rows::{Asked, Failure, Params, int};
+use super::rows::{Asked, Failure, Params, int, readable};
 use crate::id::HandoffId;
 use crate::store::handoffs::{HandoffUsage, LIST_MAX};
 use crate::store::{Handoff, HandoffAsk, HandoffOffer, HandoffState, Refused, UnixMs};
@@ -29,12 +29,13 @@ pub async fn get(client: &Client, id: HandoffId) -> Asked<Vec<Handoff>> {
     client.query(&sql, &[&id.to_string()]).await?.iter().map(record).collect()
 }
 
-pub async fn list(client: &Client, open: bool) -> Asked<Vec<Handoff>> {
+pub async fn list(client: &Client, open: bool, tenant: Option<&str>) -> Asked<Vec<Handoff>> {
     let condition = if open { "open = 1" } else { "true" };
     let sql = format!(
-        "SELECT {COLUMNS} FROM handoffs WHERE {condition} ORDER BY id COLLATE \"C\" DESC LIMIT $1"
+        "SELECT {COLUMNS} FROM handoffs WHERE {condition} AND ($1::text IS NULL OR tenant = $1) \
+         ORDER BY id COLLATE \"C\" DESC LIMIT $2"
     );
-    client.query(&sql, &[&LIST_MAX]).await?.iter().map(record).collect()
+    readable(&client.query(&sql, &[&tenant, &LIST_MAX]).await?, record)
 }
 
 impl Desk<'_> {
@@ -72,24 +73,14 @@ impl Desk<'_> {
     ) -> Asked<Vec<Handoff>> {
         let sql = format!("SELECT {COLUMNS} FROM handoffs WHERE {condition}");
         let statement = self.prepared.get(&self.on, &sql).await?;
-        self.on.query(&statement, params).await?.iter().map(record).collect()
+        readable(&self.on.query(&statement, params).await?, record)
     }
 
     async fn handoff_usage(&mut self, offer: &HandoffOffer) -> Asked<HandoffUsage> {
         let lock = self.prepared.get(&self.on, "SELECT pg_advisory_xact_lock($1)").await?;
         self.on.query_one(&lock, &[&OFFER_LOCK]).await?;
         let open = self.select_handoffs("open = 1", &[]).await?;
-        let of_call = |other: &&Handoff| {
-            (&other.offer.incarnation, &other.offer.call) == (&offer.incarnation, &offer.call)
-        };
-        let tenant = open.iter().filter(|other| other.offer.tenant == offer.tenant).count();
-        let target = open.iter().filter(|other| other.offer.target == offer.target).count();
-        Ok(HandoffUsage {
-            open: open.len() as u64,
-            tenant: tenant as u64,
-            target: target as u64,
-            of_call: open.iter().find(of_call).map(|handoff| handoff.id),
-        })
+        Ok(HandoffUsage::of(&open, offer))
     }
 
     async fn change_handoff(

@@ -30,7 +30,7 @@ impl Drop for Link {
 /// Where to connect to.
 pub fn target(url: &str) -> Result<Config, OpenError> {
     let config = |problem: String, right: &str| OpenError::Config {
-        key: "url".to_owned(),
+        key: "store.url".to_owned(),
         problem,
         right: right.to_owned(),
     };

@@ -78,6 +78,19 @@ fn record(row: &Row) -> Asked<Record> {
     })
 }
 
+/// What can be read of many rows: one of them does not stop the others. It stays where it is, as
+/// a newer node of the fleet may know it.
+pub fn readable<T>(rows: &[Row], read: impl Fn(&Row) -> Asked<T>) -> Asked<Vec<T>> {
+    let found = rows.iter().filter_map(|row| match read(row) {
+        Err(Failure::Row(_)) => {
+            tracing::error!("a row on record cannot be read and is left out");
+            None
+        }
+        found => Some(found),
+    });
+    found.collect()
+}
+
 /// The records that a condition selects.
 pub async fn select(
     on: &Transaction<'_>,
@@ -87,7 +100,7 @@ pub async fn select(
 ) -> Asked<Vec<Record>> {
     let sql = format!("SELECT {COLUMNS} FROM callbacks WHERE {condition}");
     let statement = prepared.get(on, &sql).await?;
-    on.query(&statement, params).await?.iter().map(record).collect()
+    readable(&on.query(&statement, params).await?, record)
 }
 
 /// The open ones to a destination: whose, and which.
@@ -209,7 +222,7 @@ pub async fn list(client: &Client, query: &Query) -> Asked<Vec<Record>> {
     let after = query.after.map(|id| id.to_string());
     let limit = query.limit.min(BATCH_MAX) as i64;
     let rows = client.query(&sql, &[&states, &shelf, &query.tenant, &after, &limit]).await?;
-    rows.iter().map(record).collect()
+    readable(&rows, record)
 }
 
 pub async fn counts(client: &Client) -> Asked<Counts> {

@@ -15,7 +15,7 @@ use super::link::{self, LIMIT, Link, said};
 use super::rows::{self, Asked, Failure, Prepared};
 use crate::id::CallbackId;
 use crate::store::{
-    Accepted, Change, Counts, Handoff, HandoffAsk, Health, Kept, Ledger, Limits, Offer, Query,
+    Accepted, Change, Counts, Handoff, HandoffAsk, Health, InForce, Kept, Ledger, Offer, Query,
     Record, Refused, Sealed, Swept, UnixMs,
 };
 
@@ -44,7 +44,7 @@ pub enum Ask {
 /// What a station needs beside its connection.
 pub struct Station {
     pub target: Config,
-    pub limits: Arc<Limits>,
+    pub limits: Arc<InForce>,
     pub ledger: Arc<Mutex<Ledger>>,
     /// Which of the stations it is.
     pub part: usize,
@@ -149,6 +149,10 @@ impl Station {
                     group.drain(..).for_each(|ask| self.refuse(ask, refused.clone()));
                     return Ok(());
                 }
+                // What was asked is wrong, not the connection: those beside it are not refused.
+                Ok(Err(Failure::Sql(error))) if error.code().is_some_and(is_of_data) => {
+                    return self.answer_apart(link, prepared, group, &error).await;
+                }
                 Ok(Err(Failure::Sql(error))) if error.code() == Some(&SqlState::DISK_FULL) => {
                     Sealed::DiskFull
                 }
@@ -160,6 +164,29 @@ impl Station {
             group.drain(..).for_each(|ask| self.seal(ask, &why));
             return Err(why);
         }
+    }
+
+    /// Each of a group by itself; one that the server calls wrong is refused.
+    async fn answer_apart(
+        &self,
+        link: &mut Link,
+        prepared: &mut Prepared,
+        mut group: Vec<Ask>,
+        error: &tokio_postgres::Error,
+    ) -> Result<(), Sealed> {
+        if group.len() == 1 {
+            let refused = Refused::bad("request", said(error));
+            group.drain(..).for_each(|ask| self.refuse(ask, refused.clone()));
+            return Ok(());
+        }
+        let mut rest = group.into_iter();
+        while let Some(ask) = rest.next() {
+            if let Err(why) = Box::pin(self.answer(link, prepared, vec![ask])).await {
+                rest.for_each(|ask| self.seal(ask, &why));
+                return Err(why);
+            }
+        }
+        Ok(())
     }
 
     async fn transact(
@@ -178,8 +205,8 @@ impl Station {
                 let found = handoffs::get(&link.client, *id).await?;
                 return Ok(vec![Done::Handoff(Ok(found))]);
             }
-            Ask::Handoff { ask: HandoffAsk::List { open }, .. } => {
-                let found = handoffs::list(&link.client, *open).await?;
+            Ask::Handoff { ask: HandoffAsk::List { open, tenant }, .. } => {
+                let found = handoffs::list(&link.client, *open, tenant.as_deref()).await?;
                 return Ok(vec![Done::Handoff(Ok(found))]);
             }
             Ask::Accept { .. }
@@ -189,7 +216,7 @@ impl Station {
             | Ask::Handoff { .. } => {}
         }
         let on = link.client.transaction().await?;
-        let limits = &*self.limits;
+        let limits = &self.limits.now();
         let mut desk = Desk { on, prepared, limits, draft: Ledger::default() };
         let done = match &group[0] {
             Ask::Claim { worker, lease_ms, max, now_ms, .. } => {
@@ -263,6 +290,11 @@ fn again(error: &tokio_postgres::Error) -> bool {
         SqlState::UNIQUE_VIOLATION,
     ];
     error.code().is_some_and(|code| lost.contains(code))
+}
+
+/// Class 22: a value that cannot be, which is whoever asked, not the server.
+fn is_of_data(code: &SqlState) -> bool {
+    code.code().starts_with("22")
 }
 
 /// What was done, behind the commit.

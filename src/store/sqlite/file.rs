@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::rows;
 use super::tally::Tally;
+use super::{aside, rows};
 use crate::store::{OpenError, Shelf};
 
 /// `Flkr`: whose file it is.
@@ -18,7 +18,8 @@ const APPLICATION: i64 = 0x466c_6b72;
 const BUSY: Duration = Duration::from_millis(1_000);
 
 /// What makes schema n of schema n - 1.
-const MIGRATIONS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
+const MIGRATIONS: [&str; 3] =
+    [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
 
 /// As long as it lives, no other process opens the file.
 pub struct Lock(File);
@@ -53,6 +54,9 @@ pub fn open(path: &Path) -> Result<Opened, OpenError> {
     check(path, &write)?;
     prepare(&write).map_err(wrong)?;
     migrate(&mut write).map_err(wrong)?;
+    let transaction = write.transaction().map_err(wrong)?;
+    aside::set_aside(&transaction).map_err(wrong)?;
+    transaction.commit().map_err(wrong)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let read = Connection::open_with_flags(path, flags).map_err(wrong)?;
     read.busy_timeout(BUSY).map_err(wrong)?;
@@ -156,7 +160,7 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     rows::pragma(connection, "wal_checkpoint(TRUNCATE)").map(drop)
 }
 
-fn tally(connection: &Connection) -> rusqlite::Result<Tally> {
+pub fn tally(connection: &Connection) -> rusqlite::Result<Tally> {
     let mut tally = Tally::default();
     let sql = "SELECT tenant, count(*), sum(bytes) FROM callbacks WHERE shelf = 'open' \
                GROUP BY tenant";

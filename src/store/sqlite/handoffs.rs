@@ -3,11 +3,12 @@
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row, named_params};
 
+use super::aside::readable;
 use super::desk::Desk;
 use super::rows::int;
 use crate::id::HandoffId;
 use crate::store::handoffs::{HandoffUsage, LIST_MAX};
-use crate::store::{Handoff, HandoffAsk, HandoffOffer, HandoffState, Refused, UnixMs};
+use crate::store::{Handoff, HandoffAsk, HandoffState, Refused, UnixMs};
 
 const COLUMNS: &str = "id, state, acknowledged_by, changed_ms, offer";
 
@@ -25,6 +26,19 @@ fn record(row: &Row<'_>) -> rusqlite::Result<Handoff> {
     })
 }
 
+/// The rows that are no handoff.
+pub fn unreadable(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
+    let mut statement = connection.prepare(&format!("SELECT {COLUMNS}, rowid FROM handoffs"))?;
+    let mut found = statement.query([])?;
+    let mut wrong = Vec::new();
+    while let Some(row) = found.next()? {
+        if record(row).is_err() {
+            wrong.push(row.get(5)?);
+        }
+    }
+    Ok(wrong)
+}
+
 fn select(
     connection: &Connection,
     condition: &str,
@@ -39,9 +53,18 @@ pub fn get(connection: &Connection, id: HandoffId) -> rusqlite::Result<Vec<Hando
     select(connection, "id = ?1", &[&id.to_string()])
 }
 
-pub fn list(connection: &Connection, open: bool) -> rusqlite::Result<Vec<Handoff>> {
+pub fn list(
+    connection: &Connection,
+    open: bool,
+    tenant: Option<&str>,
+) -> rusqlite::Result<Vec<Handoff>> {
     let condition = if open { "open = 1" } else { "1" };
-    select(connection, &format!("{condition} ORDER BY id DESC LIMIT ?1"), &[&LIST_MAX])
+    let sql = format!(
+        "SELECT {COLUMNS} FROM handoffs WHERE {condition} AND (?1 IS NULL OR tenant = ?1) \
+         ORDER BY id DESC LIMIT ?2"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    statement.query_map((tenant, LIST_MAX), record)?.filter_map(readable).collect()
 }
 
 fn put(connection: &Connection, handoff: &Handoff) -> rusqlite::Result<()> {
@@ -65,21 +88,6 @@ fn put(connection: &Connection, handoff: &Handoff) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn usage(connection: &Connection, offer: &HandoffOffer) -> rusqlite::Result<HandoffUsage> {
-    let open = select(connection, "open = 1", &[])?;
-    let of_call = |other: &&Handoff| {
-        (&other.offer.incarnation, &other.offer.call) == (&offer.incarnation, &offer.call)
-    };
-    let count =
-        |same: &dyn Fn(&Handoff) -> bool| open.iter().filter(|one| same(one)).count() as u64;
-    Ok(HandoffUsage {
-        open: open.len() as u64,
-        tenant: count(&|other| other.offer.tenant == offer.tenant),
-        target: count(&|other| other.offer.target == offer.target),
-        of_call: open.iter().find(of_call).map(|handoff| handoff.id),
-    })
-}
-
 impl Desk<'_> {
     pub fn handoff(
         &mut self,
@@ -88,7 +96,8 @@ impl Desk<'_> {
     ) -> rusqlite::Result<Result<Vec<Handoff>, Refused>> {
         match ask {
             HandoffAsk::Offer(offer) => {
-                let used = usage(self.connection, &offer)?;
+                let open = select(self.connection, "open = 1", &[])?;
+                let used = HandoffUsage::of(&open, &offer);
                 match Handoff::new(offer, &used, self.limits, now_ms) {
                     Ok(handoff) => put(self.connection, &handoff).map(|()| Ok(vec![handoff])),
                     Err(refused) => Ok(Err(refused)),
@@ -100,7 +109,9 @@ impl Desk<'_> {
             HandoffAsk::End(id, end) => self.change_handoff(id, |handoff| handoff.end(end, now_ms)),
             HandoffAsk::Sweep => self.sweep_handoffs(now_ms).map(Ok),
             HandoffAsk::Get(id) => get(self.connection, id).map(Ok),
-            HandoffAsk::List { open } => list(self.connection, open).map(Ok),
+            HandoffAsk::List { open, tenant } => {
+                list(self.connection, open, tenant.as_deref()).map(Ok)
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row, named_params, params, params_from_iter};
 
+use super::aside::{self, readable};
 use crate::id::CallbackId;
 use crate::store::{BATCH_MAX, Counts, Offer, Query, Record, Shelf, State, UnixMs};
 
@@ -48,6 +49,19 @@ fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
         detail: row.get(9)?,
         offer,
     })
+}
+
+/// The rows that are no record.
+pub fn unreadable(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
+    let mut statement = connection.prepare(&format!("SELECT {COLUMNS}, rowid FROM callbacks"))?;
+    let mut found = statement.query([])?;
+    let mut wrong = Vec::new();
+    while let Some(row) = found.next()? {
+        if record(row).is_err() {
+            wrong.push(row.get(11)?);
+        }
+    }
+    Ok(wrong)
 }
 
 /// The records that a condition selects.
@@ -195,18 +209,23 @@ pub fn list(connection: &Connection, query: &Query) -> rusqlite::Result<Vec<Reco
     let sql =
         format!("SELECT {COLUMNS} FROM callbacks WHERE {conditions} ORDER BY id LIMIT {limit}");
     let mut statement = connection.prepare_cached(&sql)?;
-    statement.query_map(params_from_iter(values), record)?.collect()
+    statement.query_map(params_from_iter(values), record)?.filter_map(readable).collect()
 }
 
 pub fn counts(connection: &Connection) -> rusqlite::Result<Counts> {
-    let mut counts = Counts::default();
+    let mut counts = Counts { set_aside: aside::count(connection)?, ..Counts::default() };
     let sql = "SELECT state, shelf, count(*), sum(bytes), min(born_ms) FROM callbacks \
                GROUP BY state, shelf";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let count = number(row, 2)?;
-        *counts.states.entry(named(row, 0, State::named)?).or_default() += count;
+        // One that cannot be read has not been set aside yet.
+        let Ok(state) = named(row, 0, State::named) else {
+            counts.set_aside += count;
+            continue;
+        };
+        *counts.states.entry(state).or_default() += count;
         match named(row, 1, Shelf::named)? {
             Shelf::Open => {
                 counts.open += count;

@@ -12,10 +12,11 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, ffi};
 use tokio::sync::{oneshot, watch};
 
+use super::aside::{self, SetAside};
 use super::desk::Desk;
-use super::rows;
 use super::tally::{Draft, Tally};
-use crate::store::{Health, Ledger, Limits, Refused, Sealed, mutant};
+use super::{file, rows};
+use crate::store::{Health, InForce, Ledger, Refused, Sealed, mutant};
 
 /// The most requests in one transaction.
 const BATCH_MAX: usize = 256;
@@ -31,7 +32,7 @@ const ROOM_BYTES: u64 = 1 << 20;
 pub trait Job: Send {
     fn run(&mut self, desk: &mut Desk<'_>) -> rusqlite::Result<()>;
     /// The transaction was committed, or it was not, and why.
-    fn answer(&mut self, committed: Result<(), Sealed>);
+    fn answer(&mut self, committed: Result<(), Refused>);
     /// It is an offer: the ledger has to say what became of it.
     fn is_offer(&self) -> bool;
 }
@@ -67,11 +68,11 @@ where
         Ok(())
     }
 
-    fn answer(&mut self, committed: Result<(), Sealed>) {
+    fn answer(&mut self, committed: Result<(), Refused>) {
         let answer = match (committed, self.done.take()) {
             (Ok(()), Some(done)) => done.map(self.finish),
             (Ok(()), None) => Err(Refused::Sealed(Sealed::Stopped)),
-            (Err(sealed), _) => Err(Refused::Sealed(sealed)),
+            (Err(refused), _) => Err(refused),
         };
         if let Some(to) = self.to.take() {
             let _ = to.send(answer); // who asked may have gone
@@ -87,7 +88,7 @@ where
 pub struct Writer {
     connection: Connection,
     path: PathBuf,
-    limits: Arc<Limits>,
+    limits: Arc<InForce>,
     ledger: Arc<Mutex<Ledger>>,
     tally: Tally,
     tell: watch::Sender<Health>,
@@ -99,7 +100,7 @@ impl Writer {
     pub fn new(
         connection: Connection,
         path: PathBuf,
-        limits: Arc<Limits>,
+        limits: Arc<InForce>,
         ledger: Arc<Mutex<Ledger>>,
         tally: Tally,
         tell: watch::Sender<Health>,
@@ -135,17 +136,17 @@ impl Writer {
         // Behind a failed flush nobody knows what is on the disk: nothing is written any more.
         let doubt = self.sealed().filter(|why| !why.may_end());
         let committed = match doubt {
-            Some(why) => Err(why),
-            None if !self.files.are_in_place() => Err(self.seal(self.gone())),
-            None => self.commit(&mut batch).map_err(|error| self.seal(self.judge(&error))),
+            Some(why) => Err(Refused::Sealed(why)),
+            None if !self.files.are_in_place() => Err(Refused::Sealed(self.seal(self.gone()))),
+            None => self.commit(&mut batch).map_err(|error| self.failed(&error)),
         };
         if let Err(why) = &committed {
             let offers = batch.iter().filter(|job| job.is_offer()).count();
             let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-            (0..offers).for_each(|_| ledger.refuse(&Refused::Sealed(why.clone())));
+            (0..offers).for_each(|_| ledger.refuse(why));
         }
         for job in &mut batch {
-            let early = mutant::is("promise_before_commit");
+            let early = mutant::is("answer_before_commit");
             job.answer(if early { Ok(()) } else { committed.clone() });
         }
         if committed.is_ok() && self.rows >= CHECKPOINT_ROWS {
@@ -155,12 +156,12 @@ impl Writer {
 
     fn commit(&mut self, batch: &mut [Box<dyn Job>]) -> rusqlite::Result<()> {
         let before = self.connection.total_changes();
-        let mut draft = Draft::default();
+        let (mut draft, limits) = (Draft::default(), self.limits.now());
         // Writing from its start: one that reads first may find that it cannot write any more.
         let writing = TransactionBehavior::Immediate;
         let transaction = Transaction::new_unchecked(&self.connection, writing)?;
         for job in batch {
-            let (tally, limits) = (&self.tally, &*self.limits);
+            let (tally, limits) = (&self.tally, &limits);
             job.run(&mut Desk { connection: &transaction, limits, tally, draft: &mut draft })?;
         }
         transaction.commit()?;
@@ -169,6 +170,33 @@ impl Writer {
         let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
         ledger.add(draft.ledger);
         Ok(())
+    }
+
+    /// A row that cannot be read is set aside, and costs this batch; anything else is the disk.
+    fn failed(&mut self, error: &rusqlite::Error) -> Refused {
+        if !aside::is_of_row(error) {
+            return Refused::Sealed(self.seal(self.judge(error)));
+        }
+        match self.set_aside() {
+            // Their readers no longer meet it.
+            Ok(moved) if moved.rows > 0 => Refused::Unreadable(
+                "a row on record cannot be read and was set aside; ask again".to_owned(),
+            ),
+            Ok(_) => Refused::Sealed(self.seal(self.judge(error))),
+            Err(error) => Refused::Sealed(self.seal(self.judge(&error))),
+        }
+    }
+
+    fn set_aside(&mut self) -> rusqlite::Result<SetAside> {
+        let writing = TransactionBehavior::Immediate;
+        let transaction = Transaction::new_unchecked(&self.connection, writing)?;
+        let moved = aside::set_aside(&transaction)?;
+        let tally = file::tally(&transaction)?;
+        transaction.commit()?;
+        self.tally = tally;
+        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        ledger.set_aside += moved.open;
+        Ok(moved)
     }
 
     /// Moves the log into the file. Not left to SQLite, which hides what a checkpoint's flush says

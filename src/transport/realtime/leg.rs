@@ -6,12 +6,12 @@ use std::task::{Context, Poll, ready};
 
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes};
 use futures_util::{Sink, Stream};
-use tokio_tungstenite::tungstenite;
 
 use super::outbox::Outbox;
 use super::protocol::Protocol;
 use super::session::Defaults;
-use crate::leg::{FromCaller, HangUp, ToCaller};
+use crate::leg::{FromCaller, ToCaller};
+use crate::transport::websocket::{self, close_frame, how_lost};
 use crate::transport::{Leg, LegLost};
 
 /// Room that is kept for what one message says to the call.
@@ -200,35 +200,12 @@ where
         }
     }
 
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while !matches!(ready!(self.poll_recv(cx)), FromCaller::Gone { .. }) {}
+        websocket::poll_part(&mut self.socket, cx)
+    }
+
     fn name(&self) -> &'static str {
         "realtime"
     }
-}
-
-/// The word for a broken connection, and the close code that tells the peer, where one can.
-fn how_lost(fault: axum::Error) -> (&'static str, Option<u16>) {
-    use tungstenite::error::{CapacityError, Error, ProtocolError};
-    let fault = fault.into_inner();
-    match fault.downcast_ref::<Error>() {
-        Some(Error::Capacity(CapacityError::MessageTooLong { .. })) => ("protocol", Some(1009)),
-        Some(Error::Utf8(_)) => ("protocol", Some(1007)),
-        Some(Error::Protocol(ProtocolError::ResetWithoutClosingHandshake)) => ("reset", None),
-        Some(Error::Protocol(_)) => ("protocol", Some(1002)),
-        Some(Error::WriteBufferFull(_)) => ("protocol", None),
-        _ => ("reset", None),
-    }
-}
-
-fn close_frame(why: HangUp) -> CloseFrame {
-    let code = match why {
-        HangUp::CallerGone
-        | HangUp::Goodbye
-        | HangUp::HandedOver
-        | HangUp::Idle
-        | HangUp::TooLong => 1000,
-        HangUp::Drained => 1012,
-        HangUp::Misbehaved => 1008,
-        HangUp::Broken => 1011,
-    };
-    CloseFrame { code, reason: Utf8Bytes::from_static(why.label()) }
 }

@@ -1,4 +1,5 @@
-//! The JSON that most dialects share: `event`, `start`, `media`, `mark`, `dtmf`, `stop`.
+//! The JSON that most dialects share: `event`, `start`, `media`, `mark`, `dtmf`, `stop`; and the
+//! dialect of those that share all of it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,9 +8,60 @@ use axum::extract::ws::{Message, Utf8Bytes};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::Said;
+use super::{Dialect, Said, Start};
+
+/// A dialect that has Twilio's events: what differs is how a stream is named in what it is sent,
+/// and what its start says.
+#[derive(Debug)]
+pub(super) struct Events {
+    pub name: &'static str,
+    /// The key of the stream's name, where one is wanted.
+    pub stream_key: Option<&'static str>,
+    /// Reads `start`, with the name of the stream where that stands beside it.
+    pub start: fn(&Value, Option<String>) -> Option<Start>,
+}
+
+impl Dialect for Events {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn parse(&self, message: &Message) -> Option<Said> {
+        let event = event(message)?;
+        match &*event.event {
+            "media" => event.sound(),
+            "start" => (self.start)(event.start.as_ref()?, event.stream)
+                .map(|start| Said::Start(Box::new(start))),
+            "dtmf" => event.key(),
+            "mark" => Some(Said::Mark(event.mark?.name)),
+            "stop" => Some(Said::Stop),
+            _ => Some(Said::Nothing),
+        }
+    }
+
+    fn media(&self, to: &Start, sound: &[u8]) -> Message {
+        media(self.stream_key.map(|key| (key, to.stream.as_str())), sound)
+    }
+
+    fn mark(&self, to: &Start, name: &str) -> Message {
+        self.message(to, json!({"event": "mark", "mark": {"name": name}}))
+    }
+
+    fn clear(&self, to: &Start) -> Message {
+        self.message(to, json!({"event": "clear"}))
+    }
+}
+
+impl Events {
+    fn message(&self, to: &Start, mut event: Value) -> Message {
+        if let Some(key) = self.stream_key {
+            event[key] = to.stream.as_str().into();
+        }
+        message(&event)
+    }
+}
 
 /// One message; the names that a dialect writes differently are all here.
 #[derive(Deserialize)]

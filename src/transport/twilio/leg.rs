@@ -13,14 +13,15 @@ use super::far_end::FarEnd;
 use super::order::Order;
 use super::sound::SoundIn;
 use super::{Dialect, Said, Start};
-use crate::audio::{FRAME, Pcm, duration_to_samples};
+use crate::audio::Pcm;
 use crate::id::ItemId;
 use crate::leg::{FromCaller, HangUp, PlayoutState, ToCaller};
 use crate::time::ms;
+use crate::transport::websocket::{self, close_frame, how_lost};
 use crate::transport::{Leg, LegLost};
 
-/// Bytes that may wait for a peer that reads slowly: some ten seconds of sound.
-const QUEUE_MAX_BYTES: usize = 128 * 1024;
+/// Frames of sound that may wait for a peer that reads slowly: ten seconds.
+const QUEUE_MAX_FRAMES: usize = 500;
 /// Messages of one stream that may make no sense; one that says more nonsense is ended.
 const WRONG_MAX: u32 = 50;
 /// The goodbye is heard to its end for so long at most.
@@ -52,8 +53,8 @@ where
 /// One stream of media between a telephone call and ours.
 ///
 /// *Heard* are the far end's marks: behind the first frame, every 200 ms and behind each phrase one
-/// is sent, and what comes back corrects the call's paced clock. A mark names the epoch in which it
-/// was sent; a clear begins another, so that marks returned by a clear are no evidence.
+/// is sent, and what comes back corrects the call's paced clock. A clear forgets the marks that are
+/// out: those that it returns are no evidence.
 ///
 /// A pause clears the far end at once. What was not heard is kept and sent again when the agent
 /// goes on.
@@ -67,6 +68,8 @@ pub struct StreamLeg<S> {
     far_end: FarEnd,
     out: VecDeque<Message>,
     queued_bytes: usize,
+    /// Bytes that [`QUEUE_MAX_FRAMES`] have as this dialect writes them.
+    queue_max_bytes: usize,
     heard: VecDeque<FromCaller>,
     /// Messages that made no sense.
     wrong: u32,
@@ -94,7 +97,9 @@ where
 {
     /// A stream that has begun.
     pub fn new(socket: S, dialect: &'static dyn Dialect, start: Start) -> Self {
+        let frame = dialect.media(&start, &vec![0; start.encoding.frame_bytes()]);
         StreamLeg {
+            queue_max_bytes: bytes(&frame) * QUEUE_MAX_FRAMES,
             sound_in: SoundIn::new(start.encoding),
             far_end: FarEnd::new(start.encoding),
             socket,
@@ -118,11 +123,11 @@ where
                 self.unflushed = true;
                 self.be_gone("closed", None);
             }
-            Message::Text(_) | Message::Binary(_) => {
-                if matches!(self.state, State::Open | State::Lingering(..)) {
-                    self.hear(&message);
-                }
-            }
+            Message::Text(_) | Message::Binary(_) => match self.state {
+                State::Open => self.hear(&message),
+                State::Lingering(..) => self.hear_last(&message),
+                State::Closing(_) | State::Closed | State::Gone(_) => {}
+            },
         }
     }
 
@@ -138,14 +143,29 @@ where
                 }
             }
             Some(Said::Key(key)) => self.heard.push_back(FromCaller::Dtmf(key)),
-            Some(Said::Mark(name)) => {
-                if let Some((item, played)) = self.far_end.played(&name) {
-                    self.heard.push_back(FromCaller::Heard { item, played });
-                }
-            }
+            Some(Said::Mark(name)) => self.hear_mark(&name),
             Some(Said::Stop) => self.be_gone("closed", Some(1000)),
             Some(Said::Nothing) => {}
             Some(Said::Start(_)) | None => self.hear_nonsense(),
+        }
+    }
+
+    /// The call is over, and nobody meters what still comes: sound is not even decoded.
+    fn hear_last(&mut self, message: &Message) {
+        if self.dialect.is_sound(message) {
+            return;
+        }
+        match self.dialect.parse(message) {
+            Some(Said::Mark(name)) => self.hear_mark(&name),
+            Some(Said::Stop) => self.be_gone("closed", Some(1000)),
+            Some(Said::Media { .. } | Said::Key(_) | Said::Nothing) => {}
+            Some(Said::Start(_)) | None => self.hear_nonsense(),
+        }
+    }
+
+    fn hear_mark(&mut self, name: &str) {
+        if let Some((item, played)) = self.far_end.played(name) {
+            self.heard.push_back(FromCaller::Heard { item, played });
         }
     }
 
@@ -168,6 +188,12 @@ where
         }
     }
 
+    /// The connection failed: says why to the peer, where it can still hear it.
+    fn fail(&mut self, fault: axum::Error) {
+        let (how, close_code) = how_lost(fault);
+        self.be_gone(how, close_code);
+    }
+
     fn discard(&mut self) {
         self.out.clear();
         self.queued_bytes = 0;
@@ -178,8 +204,9 @@ where
         self.out.push_back(message);
     }
 
-    fn push_mark(&mut self, name: Option<String>) {
-        if let Some(name) = name {
+    /// A mark behind what was sent, unless one stands there.
+    fn push_mark(&mut self) {
+        if let Some(name) = self.far_end.mark() {
             self.push(self.dialect.mark(&self.start, &name));
         }
     }
@@ -187,11 +214,10 @@ where
     fn say(&mut self, what: ToCaller) {
         match what {
             ToCaller::Audio { item, pcm, .. } => self.say_sound(&item, &pcm),
-            // A phrase begins here, or nothing follows: what was sent so far is one to its end.
-            ToCaller::Text { .. } | ToCaller::MessageEnded { .. } => {
-                let mark = self.far_end.mark();
-                self.push_mark(mark);
-            }
+            // A phrase begins here: what was sent so far is one to its end.
+            ToCaller::Text { .. } => self.push_mark(),
+            ToCaller::MessageEnded { item, .. } if self.far_end.is_of_another(&item) => {}
+            ToCaller::MessageEnded { .. } => self.end_item(),
             ToCaller::ClearFarEnd { .. } => self.clear(),
             ToCaller::Playout { state, item, played } => match state {
                 PlayoutState::Paused => self.clear(),
@@ -205,10 +231,30 @@ where
     }
 
     fn say_sound(&mut self, item: &ItemId, pcm: &Pcm) {
-        let sound = self.start.encoding.encode(&pcm.samples);
-        self.push(self.dialect.media(&self.start, &sound));
-        let mark = self.far_end.sent(item, &sound);
-        self.push_mark(mark);
+        if self.far_end.is_of_another(item) {
+            self.end_item();
+        }
+        self.far_end.give(item, &self.start.encoding.encode(&pcm.samples));
+        self.push_sound();
+    }
+
+    fn push_sound(&mut self) {
+        while let Some(mut sound) = self.far_end.send() {
+            if self.dialect.wants_whole_frames() {
+                self.start.encoding.fill_frame(&mut sound);
+            }
+            self.push(self.dialect.media(&self.start, &sound));
+            if self.far_end.mark_is_due() {
+                self.push_mark();
+            }
+        }
+    }
+
+    /// Nothing follows of what sounds: the rest of it goes out, and is marked.
+    fn end_item(&mut self) {
+        self.far_end.end();
+        self.push_sound();
+        self.push_mark();
     }
 
     /// What is queued here goes as well: nothing of it may follow the clear.
@@ -219,27 +265,25 @@ where
     }
 
     fn say_again(&mut self, item: &ItemId, heard: Duration) {
-        let encoding = self.start.encoding;
-        let frame = duration_to_samples(FRAME, encoding.rate_hz()) * encoding.sample_bytes();
-        for sound in self.far_end.unheard(item, heard).chunks(frame) {
-            self.push(self.dialect.media(&self.start, sound));
-        }
-        let mark = self.far_end.mark();
-        self.push_mark(mark);
+        self.far_end.rewind(item, heard);
+        self.push_sound();
+        self.push_mark();
     }
 
     /// The provider ends the telephone call when the stream is closed.
     fn hang_up(&mut self, why: HangUp) {
         let close = close_frame(why);
-        let (mark, last_words) = match why {
+        let last_words = match why {
             HangUp::Goodbye
             | HangUp::HandedOver
             | HangUp::Drained
             | HangUp::Idle
-            | HangUp::TooLong => (self.far_end.mark(), true),
-            HangUp::CallerGone | HangUp::Misbehaved | HangUp::Broken => (None, false),
+            | HangUp::TooLong => true,
+            HangUp::CallerGone | HangUp::Misbehaved | HangUp::Broken => false,
         };
-        self.push_mark(mark);
+        if last_words {
+            self.end_item();
+        }
         self.state = match last_words && self.far_end.is_playing() {
             true => State::Lingering(close, Box::pin(tokio::time::sleep(LINGER_MAX))),
             false => State::Closing(close),
@@ -272,7 +316,7 @@ where
     fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match ready!(Pin::new(&mut self.socket).poll_next(cx)) {
             Some(Ok(message)) => self.take(message),
-            Some(Err(_)) => self.be_gone("reset", None),
+            Some(Err(fault)) => self.fail(fault),
             None => {
                 let how = if matches!(self.state, State::Closed) { "closed" } else { "reset" };
                 self.be_gone(how, None);
@@ -321,7 +365,7 @@ where
             _ => return Ok(()),
         }
         self.say(what);
-        if self.queued_bytes > QUEUE_MAX_BYTES {
+        if self.queued_bytes > self.queue_max_bytes {
             self.be_gone("protocol", None);
             return Err(LegLost);
         }
@@ -330,8 +374,10 @@ where
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LegLost>> {
         loop {
-            if ready!(self.poll_write(cx)).is_err() {
-                self.be_gone("reset", None);
+            if let Err(fault) = ready!(self.poll_write(cx)) {
+                if !matches!(self.state, State::Gone(_)) {
+                    self.fail(fault);
+                }
                 return Poll::Ready(Err(LegLost));
             }
             if !matches!(self.state, State::Lingering(..)) {
@@ -341,6 +387,11 @@ where
                 ready!(self.poll_take(cx));
             }
         }
+    }
+
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while !matches!(ready!(self.poll_recv(cx)), FromCaller::Gone { .. }) {}
+        websocket::poll_part(&mut self.socket, cx)
     }
 
     fn greets(&self) -> bool {
@@ -358,18 +409,4 @@ fn bytes(message: &Message) -> usize {
         Message::Binary(bytes) | Message::Ping(bytes) | Message::Pong(bytes) => bytes.len(),
         Message::Close(_) => 0,
     }
-}
-
-fn close_frame(why: HangUp) -> CloseFrame {
-    let code = match why {
-        HangUp::CallerGone
-        | HangUp::Goodbye
-        | HangUp::HandedOver
-        | HangUp::Idle
-        | HangUp::TooLong => 1000,
-        HangUp::Drained => 1012,
-        HangUp::Misbehaved => 1008,
-        HangUp::Broken => 1011,
-    };
-    CloseFrame { code, reason: Utf8Bytes::from_static(why.label()) }
 }

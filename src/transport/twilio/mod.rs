@@ -25,7 +25,7 @@ pub use sound::Encoding;
 
 /// Every dialect there is; each is served at `/v1/` and its name.
 pub const DIALECTS: &[&dyn Dialect] =
-    &[&media_streams::Twilio, &telnyx::Telnyx, &plivo::Plivo, &vonage::Vonage, &exotel::Exotel];
+    &[&media_streams::TWILIO, &telnyx::TELNYX, &plivo::Plivo, &vonage::Vonage, &exotel::EXOTEL];
 
 /// How one provider writes a media stream.
 pub trait Dialect: Send + Sync + std::fmt::Debug {
@@ -34,6 +34,16 @@ pub trait Dialect: Send + Sync + std::fmt::Debug {
 
     /// Reads one message; `None` is none of this dialect's.
     fn parse(&self, message: &Message) -> Option<Said>;
+
+    /// A message is sound, as far as can be told without decoding it.
+    fn is_sound(&self, message: &Message) -> bool {
+        json::event(message).is_some_and(|event| event.event == "media")
+    }
+
+    /// Its far end plays a frame that is shorter than 20 ms as a whole one.
+    fn wants_whole_frames(&self) -> bool {
+        false
+    }
 
     /// The agent's sound, encoded as the stream's start said.
     fn media(&self, to: &Start, sound: &[u8]) -> Message;

@@ -1,8 +1,9 @@
 //! Sound of telephone calls: from and to 16-bit samples.
 
-use crate::audio::CALLER_RATE_HZ;
+use crate::audio::{CALLER_RATE_HZ, FRAME, duration_to_samples};
 use crate::codec::g711::{self, Law};
 use crate::codec::resample::Resampler;
+use crate::transport::LEG_RATES_HZ;
 
 /// How a stream encodes its sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +19,14 @@ impl Encoding {
     pub fn named(name: &str, rate_hz: u64) -> Option<Encoding> {
         let name = name.to_ascii_lowercase();
         let name = name.strip_prefix("audio/").unwrap_or(&name);
+        let rate_hz = u32::try_from(rate_hz).ok()?;
         match (name, rate_hz) {
             ("x-mulaw" | "mulaw" | "pcmu", 8_000) => Some(Encoding::G711(Law::Mu)),
             ("x-alaw" | "alaw" | "pcma", 8_000) => Some(Encoding::G711(Law::A)),
-            ("l16" | "x-l16" | "base64" | "raw/slin", 8_000 | 16_000 | 24_000) => {
-                Some(Encoding::Linear(rate_hz as u32))
+            ("l16" | "x-l16" | "base64" | "raw/slin", rate_hz)
+                if LEG_RATES_HZ.contains(&rate_hz) =>
+            {
+                Some(Encoding::Linear(rate_hz))
             }
             _ => None,
         }
@@ -59,6 +63,17 @@ impl Encoding {
             Encoding::Linear(_) => bytes.extend(samples.iter().flat_map(|s| s.to_le_bytes())),
         }
         bytes
+    }
+
+    /// Bytes of 20 ms.
+    pub fn frame_bytes(self) -> usize {
+        duration_to_samples(FRAME, self.rate_hz()) * self.sample_bytes()
+    }
+
+    /// Fills a frame up with silence.
+    pub(super) fn fill_frame(self, sound: &mut Vec<u8>) {
+        let missing = self.frame_bytes().saturating_sub(sound.len());
+        sound.extend(self.encode(&vec![0; missing / self.sample_bytes()]));
     }
 
     fn decode(self, bytes: &[u8], out: &mut Vec<i16>) {

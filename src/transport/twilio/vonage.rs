@@ -35,6 +35,14 @@ impl Dialect for Vonage {
         }
     }
 
+    fn is_sound(&self, message: &Message) -> bool {
+        matches!(message, Message::Binary(_))
+    }
+
+    fn wants_whole_frames(&self) -> bool {
+        true
+    }
+
     fn media(&self, _: &Start, sound: &[u8]) -> Message {
         Message::Binary(sound.to_vec().into())
     }

@@ -7,6 +7,10 @@ const SPEECH_MIN: usize = 3_200;
 const WORD_MIN: usize = 1_920;
 /// A segment in which so little speech is believed is short itself: 2 s.
 const WORD_SEGMENT_MAX: usize = 32_000;
+/// Nobody says more; measured in partials of real people: up to 7 a second.
+const WORDS_PER_S_MAX: usize = 10;
+/// Whatever the detector has heard, so many there may be.
+const WORDS_MIN: usize = 2;
 /// Least mean log-probability a token. Measured: single words of real people down to -0.8.
 const LOG_PROB_MIN: f32 = -1.0;
 /// And for a short word, which music makes as well.
@@ -29,6 +33,11 @@ impl Heard {
 
     fn may_be_a_word(self) -> bool {
         self.speech >= WORD_MIN && self.samples <= WORD_SEGMENT_MAX
+    }
+
+    /// So many words can be said in this much speech.
+    pub(super) fn may_hold(self, words: usize) -> bool {
+        words <= WORDS_MIN + self.speech * WORDS_PER_S_MAX / 16_000
     }
 
     /// What the model wrote can be believed.
@@ -118,6 +127,9 @@ mod tests {
         assert!(!letter.believes(-0.8, false) && !letter.believes(-0.1, true));
         let music = Heard { samples: 128_000, speech: 2_048 };
         assert!(!music.may_hold_words() && !music.believes(-0.1, false));
+        let screams = Heard { samples: 258_880, speech: 13_824 };
+        assert!(!screams.may_hold(24) && screams.may_hold(10));
+        assert!(letter.may_hold(2), "a partial of two short words");
         let sentence = Heard { samples: 128_000, speech: 64_000 };
         assert!(sentence.may_hold_words() && sentence.believes(-0.8, true));
         assert!(!sentence.believes(-1.2, false));

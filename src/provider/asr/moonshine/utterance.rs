@@ -334,7 +334,8 @@ impl Moonshine {
         let mean = written.log_prob / count as f32;
         let text = cleaned(&self.vocabulary.text(tokens));
         let looped = tokens.len() < written.tokens.len();
-        if text.is_empty() || !heard.believes(mean, looped) {
+        let may_be_said = heard.may_hold(text.split(' ').count()) && heard.believes(mean, looped);
+        if text.is_empty() || !may_be_said {
             tracing::debug!(mean, "moonshine: nothing that can be believed");
             return Ok(Piece::default());
         }
