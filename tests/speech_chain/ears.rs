@@ -104,7 +104,7 @@ fn silero_keeps_silent_on_music_and_noise() {
 }
 
 /// A line is quiet for so long before anybody speaks.
-const SILENCE: [i16; 512 * 250] = [0; 512 * 250];
+static SILENCE: [i16; 512 * 250] = [0; 512 * 250];
 
 /// Silero as its makers mean it to be run, behind silence.
 fn by_the_runtime(session: &mut Session, sound: &[i16]) -> ort::Result<Vec<f32>> {
