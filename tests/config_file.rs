@@ -44,7 +44,19 @@ fn the_sample_contains_every_key() {
 
 /// It names something that has to be described elsewhere: below it is tried with both.
 fn is_of_another(key: &str) -> bool {
-    key == "agent.default.class"
+    key == "agent.default.class" || key.starts_with("tls.")
+}
+
+/// A certificate is nothing without its key.
+#[test]
+fn a_certificate_and_its_key_are_named_together() {
+    let both = load(&["tls.cert_file=voice.pem", "tls.key_file=voice.key"]).tls.expect("both");
+    assert_eq!((both.cert_file, both.key_file), ("voice.pem".into(), "voice.key".into()));
+    for (said, missing) in [("cert_file", "key_file"), ("key_file", "cert_file")] {
+        let sets = [format!("tls.{said}=voice.pem")];
+        let wrong = Config::load(None, &sets, home()).unwrap_err().to_string();
+        assert!(wrong.contains(&format!("tls.{missing} is not said")), "{wrong}");
+    }
 }
 
 /// C-011, A-136: classes are described once, agents say whose their calls are, gates keep units for

@@ -62,15 +62,23 @@ pub async fn run(args: ServeArgs) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let listening = match listening.secured(config.tls.as_ref()) {
+        Ok(listening) => listening,
+        Err(problem) => {
+            eprintln!("floorkeeper: {problem}");
+            return ExitCode::from(2);
+        }
+    };
     serve(config, fallback, listening).await
 }
 
 async fn serve(config: Config, fallback: Fallback, listening: http::Listening) -> ExitCode {
     raise_descriptor_limit();
     let window = config.drain.window;
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
     let serving = Serving::begin(config, fallback, listening);
     let address = serving.address;
-    tracing::info!("listening on http://{address}, loading the models");
+    tracing::info!("listening on {scheme}://{address}, loading the models");
     if let Err(code) = load(&serving.service).await {
         return code;
     }
@@ -81,7 +89,7 @@ async fn serve(config: Config, fallback: Fallback, listening: http::Listening) -
         }
         tracing::warn!("no callback and no handoff is offered: {problem}");
     }
-    println!("Ready. Talk to the agent at http://{address}/");
+    println!("Ready. Talk to the agent at {scheme}://{address}/");
     wait_for_signal().await;
     serving.drain(window, wait_for_signal()).await;
     serving.stop().await;

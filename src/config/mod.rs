@@ -25,6 +25,7 @@ mod reader;
 mod sections;
 mod show;
 mod template;
+mod tls;
 mod twilio;
 mod unknown;
 mod webrtc;
@@ -51,6 +52,7 @@ pub use sections::{
 };
 pub use show::{Origins, Resolved};
 pub use template::{CALL_VARIABLES, Template};
+pub use tls::Tls;
 pub use twilio::Twilio;
 pub use webrtc::WebRtc;
 
@@ -107,6 +109,8 @@ pub struct Config {
     pub realtime: Realtime,
     /// Calls that a telephone provider brings.
     pub twilio: Twilio,
+    /// The certificate of HTTP and WebSocket; `None` serves them in the clear.
+    pub tls: Option<Tls>,
     /// Calls from browsers.
     pub webrtc: WebRtc,
     /// Where the embedded models lie.
@@ -251,6 +255,7 @@ impl Config {
             listen,
             public_url: auth::public_url(reader),
             twilio: Twilio::read(reader),
+            tls: Tls::read(reader, paths),
             webrtc,
             auth,
             warnings,

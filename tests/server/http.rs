@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -91,7 +91,7 @@ pub async fn knocked(to: SocketAddr, headers: &[(&str, &str)]) -> Answer {
 }
 
 /// Reads one answer; of what follows it nothing is taken.
-pub async fn answer(stream: &mut TcpStream) -> Answer {
+pub async fn answer(stream: &mut (impl AsyncRead + Unpin)) -> Answer {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let byte = timeout(LIMIT, stream.read_u8()).await.expect("an answer in time");

@@ -33,5 +33,6 @@ mod retries;
 mod rig;
 mod served;
 mod slow;
+mod tls;
 mod watched;
 mod webhooks;

@@ -86,7 +86,8 @@ impl Rig {
         change(&mut backends);
         let model = Recorded::over(backends.llm.clone());
         backends.llm = model.clone();
-        let listening = bind(config.listen).await.unwrap();
+        let listening = bind(config.listen).await.unwrap().secured(config.tls.as_ref());
+        let listening = listening.unwrap_or_else(|problem| panic!("{problem}"));
         let serving = Serving::begin(config, fallback, listening);
         let tasks = alive_tasks();
         Rig { serving, model, backends: Some(backends), tasks }

@@ -1,19 +1,20 @@
 //! Reaching a Realtime server: the URL, the handshake, and a writer that never blocks the clock.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use futures_util::stream::SplitStream;
 use futures_util::{SinkExt, StreamExt};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 use url::Url;
 
+use super::socket::{self, Io};
 use super::wire::{self, ServerEvent};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -23,7 +24,7 @@ const SEND_LIMIT: Duration = Duration::from_secs(5);
 const UNSENT_MESSAGES: usize = 128;
 
 /// The reading half of a connection.
-pub(crate) type Incoming = SplitStream<WebSocketStream<MaybeTlsStream<TcpStream>>>;
+pub(crate) type Incoming = SplitStream<WebSocketStream<Box<dyn Io>>>;
 
 /// Where to call, checked.
 #[derive(Clone, Debug)]
@@ -63,8 +64,7 @@ impl Target {
         let mut url =
             Url::parse(address).map_err(|error| format!("`{address}`: {error}; {example}"))?;
         match url.scheme() {
-            "ws" => {}
-            "wss" => return Err(format!("`{address}`: this command speaks no TLS; {example}")),
+            "ws" | "wss" => {}
             other => return Err(format!("`{address}` begins with {other}://; {example}")),
         }
         if url.host_str().is_none_or(str::is_empty) {
@@ -123,7 +123,7 @@ impl Target {
         Ok(Line { incoming, outgoing, writer })
     }
 
-    async fn connect(&self) -> Result<WebSocketStream<MaybeTlsStream<TcpStream>>, String> {
+    async fn connect(&self) -> Result<WebSocketStream<Box<dyn Io>>, String> {
         let mut request = self
             .url
             .as_str()
@@ -135,7 +135,10 @@ impl Target {
             request.headers_mut().insert("Authorization", value);
         }
         let buffers = WebSocketConfig::default().read_buffer_size(16 << 10).write_buffer_size(0);
-        let connecting = tokio_tungstenite::connect_async_with_config(request, Some(buffers), true);
+        let connecting = async {
+            let stream = socket::connect(&self.url).await.map_err(tungstenite::Error::Io)?;
+            tokio_tungstenite::client_async_with_config(request, stream, Some(buffers)).await
+        };
         match tokio::time::timeout(CONNECT_LIMIT, connecting).await {
             Err(_) => Err(format!("{} did not answer within 10 s", self.url)),
             Ok(Err(error)) => Err(self.refusal(error)),
@@ -149,9 +152,10 @@ impl Target {
                 let body = response.body().as_deref().unwrap_or_default();
                 format!("{} answered HTTP {}: {}", self.url, response.status(), gist(body))
             }
-            tungstenite::Error::Io(error) => {
+            tungstenite::Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => {
                 format!("cannot reach {}: {error}; is `floorkeeper serve` running?", self.url)
             }
+            tungstenite::Error::Io(error) => format!("cannot reach {}: {error}", self.url),
             other => format!("{} is no Realtime server: {other}", self.url),
         }
     }
@@ -223,7 +227,7 @@ mod tests {
 
     #[test]
     fn wrong_addresses_say_what_would_be_right() {
-        for wrong in ["127.0.0.1:8080", "http://127.0.0.1:8080/", "wss://127.0.0.1/", "nonsense"] {
+        for wrong in ["127.0.0.1:8080", "http://127.0.0.1:8080/", "wss:///", "nonsense"] {
             let error = Target::new(wrong, None, None).unwrap_err();
             assert!(error.contains("ws://127.0.0.1:8080/v1/realtime is right"), "{error}");
         }

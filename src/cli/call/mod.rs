@@ -4,6 +4,7 @@ pub(crate) mod connect;
 pub(crate) mod mouth;
 mod playback;
 mod report;
+mod socket;
 mod story;
 mod talk;
 pub(crate) mod wire;

@@ -12,14 +12,16 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tower::ServiceExt;
 
 use super::realtime::HANDSHAKE_MAX;
 use super::stall::Unstalled;
+use super::tls::Secured;
 use super::{Site, routes};
-use crate::config::Connections;
+use crate::config::{Connections, Tls};
 
 /// How long to pause when the process has no file descriptor left.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(100);
@@ -31,6 +33,15 @@ pub struct Listening {
     listener: TcpListener,
     /// Where.
     pub address: SocketAddr,
+    tls: Option<Arc<Secured>>,
+}
+
+impl Listening {
+    /// With TLS, where the configuration has a certificate; the error says what is wrong with it.
+    pub fn secured(self, tls: Option<&Tls>) -> Result<Listening, String> {
+        let tls = tls.map(Secured::open).transpose()?.map(Arc::new);
+        Ok(Listening { tls, ..self })
+    }
 }
 
 /// Binds the listening socket, or says what would be right.
@@ -51,13 +62,17 @@ pub async fn bind(address: SocketAddr) -> Result<Listening, String> {
         _ => format!("{address} cannot be bound: {problem}"),
     })?;
     let address = listener.local_addr().map_err(|problem| problem.to_string())?;
-    Ok(Listening { listener, address })
+    Ok(Listening { listener, address, tls: None })
 }
 
 /// Serves until told to stop. Connections that are upgraded live on in their calls' tasks.
 pub async fn serve(listening: Listening, site: Site, mut stop: watch::Receiver<bool>) {
     let bounds = Arc::new(Bounds::new(site.service.config.connections.clone()));
     let app = routes(site);
+    let tls = listening.tls;
+    if let Some(tls) = &tls {
+        tokio::spawn(tls.clone().follow(stop.clone()));
+    }
     loop {
         let accepted = tokio::select! {
             accepted = listening.listener.accept() => accepted,
@@ -66,8 +81,17 @@ pub async fn serve(listening: Listening, site: Site, mut stop: watch::Receiver<b
         match accepted {
             Ok((stream, peer)) => match bounds.clone().take(peer.ip()) {
                 Some(place) => {
-                    tokio::spawn(connection(stream, app.clone(), place, stop.clone()));
+                    // A socket that refuses the option still works, only slower.
+                    let _ = stream.set_nodelay(true);
+                    let (app, stop) = (app.clone(), stop.clone());
+                    match tls.clone() {
+                        None => {
+                            drop(tokio::spawn(connection(Unstalled::new(stream), app, place, stop)))
+                        }
+                        Some(tls) => drop(tokio::spawn(secured(tls, stream, app, place, stop))),
+                    }
                 }
+                None if tls.is_some() => {}
                 None => turn_away(stream),
             },
             Err(problem) if is_one_connections(&problem) => {}
@@ -105,9 +129,26 @@ fn turn_away(stream: TcpStream) {
     let _ = stream.into_std().and_then(|mut stream| stream.write_all(answer.as_bytes()));
 }
 
-async fn connection(stream: TcpStream, app: Router, place: Place, stop: watch::Receiver<bool>) {
-    // A socket that refuses the option still works, only slower.
-    let _ = stream.set_nodelay(true);
+async fn secured(
+    tls: Arc<Secured>,
+    stream: TcpStream,
+    app: Router,
+    place: Place,
+    stop: watch::Receiver<bool>,
+) {
+    match tokio::time::timeout(HANDSHAKE_MAX, tls.accept(stream)).await {
+        Ok(Ok(stream)) => connection(stream, app, place, stop).await,
+        Ok(Err(problem)) => tracing::debug!("tls: {problem}"),
+        Err(_) => tracing::debug!("tls: no handshake in time"),
+    }
+}
+
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    app: Router,
+    place: Place,
+    stop: watch::Receiver<bool>,
+) {
     let place = Arc::new(place);
     let app = app.map_request(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(place.clone());
@@ -118,7 +159,7 @@ async fn connection(stream: TcpStream, app: Router, place: Place, stop: watch::R
         .header_read_timeout(HANDSHAKE_MAX)
         .max_buf_size(HEAD_MAX)
         .keep_alive(true)
-        .serve_connection(TokioIo::new(Unstalled::new(stream)), TowerToHyperService::new(app))
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
         .with_upgrades();
     tokio::pin!(http);
     let mut stop = stop;

@@ -32,6 +32,7 @@ mod secrets;
 mod shown;
 pub(super) mod slot;
 mod stall;
+mod tls;
 mod twilio;
 mod twilio_auth;
 mod twilio_voice;

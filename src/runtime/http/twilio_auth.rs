@@ -137,7 +137,8 @@ pub(super) fn stream_address(site: &Site, parts: &Parts, path: &str) -> String {
         return format!("{scheme}://{host}{port}{below}{path}");
     }
     let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
-    let scheme = scheme(text("x-forwarded-proto") == Some("https"), true);
+    let is_secure = site.service.config.tls.is_some();
+    let scheme = scheme(is_secure || text("x-forwarded-proto") == Some("https"), true);
     format!("{scheme}://{}{path}", text("host").unwrap_or("localhost"))
 }
 
