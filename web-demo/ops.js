@@ -11,6 +11,8 @@ const ENDED_MAX = 20;
 const TITLE = "Floorkeeper: promises to keep";
 
 const $ = (id) => document.getElementById(id);
+/** Items whose state is remembered. */
+const KNOWN_MAX = 2000;
 const shown = new Set();
 const states = new Map();
 let skew = 0;
@@ -231,7 +233,14 @@ function announce(item) {
     $("announcer").append(el("p", { textContent: `${what}: ${words(item.state)}` }));
     while ($("announcer").children.length > 10) $("announcer").firstChild.remove();
   }
+  // The newest last, and no more than anybody has on one page.
+  states.delete(item.id);
   states.set(item.id, item.state);
+  for (const id of states.keys()) {
+    if (states.size <= KNOWN_MAX) break;
+    states.delete(id);
+    shown.delete(id);
+  }
 }
 
 function card(kind, title, badge, facts, buttons) {

@@ -29,6 +29,7 @@ pub struct Call {
     pub kind: Kind,
     pub name: String,
     pub first_word: Option<Duration>,
+    pub stays_loud: Duration,
     /// When the first loud frame was sent, and from there:
     pub loud_at: Option<Duration>,
     pub paused: Option<Duration>,
@@ -97,6 +98,7 @@ impl Line {
             kind: sound.kind,
             name: sound.name.clone(),
             first_word: sound.first_word,
+            stays_loud: sound.stays_loud,
             loud_at: None,
             paused: None,
             cleared: None,

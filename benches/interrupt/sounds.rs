@@ -21,6 +21,8 @@ pub const RATE_HZ: u32 = 24_000;
 pub const FRAME: usize = 480;
 /// A caller's speech begins with the first frame that is louder.
 pub const SPEECH_DBFS: f32 = -45.0;
+/// Frames in a row that are no click: 60 ms.
+const LOUD_FRAMES: usize = 3;
 /// In a recording with a loud background, with the first that is so much louder than that.
 const ABOVE_BACKGROUND_DB: f32 = 12.0;
 /// How loud a caller speaks.
@@ -92,6 +94,8 @@ pub struct Sound {
     pub samples: Vec<i16>,
     /// When its first word has ended, where that is known.
     pub first_word: Option<Duration>,
+    /// When it begins to stay loud: a click of the switch or a breath may come before.
+    pub stays_loud: Duration,
 }
 
 impl Sound {
@@ -177,7 +181,10 @@ fn sound(kind: Kind, name: String, samples: Vec<i16>, first_word: Option<Duratio
     samples.resize(samples.len().next_multiple_of(FRAME), 0);
     let skipped = Pcm { rate_hz: RATE_HZ, samples: vec![0; quiet] }.duration();
     let first_word = first_word.map(|end| end.saturating_sub(skipped));
-    Sound { kind, name, samples, first_word }
+    let frames: Vec<bool> = samples.chunks(FRAME).map(loud).collect();
+    let stays = frames.windows(LOUD_FRAMES).position(|frames| frames.iter().all(|loud| *loud));
+    let before = Pcm { rate_hz: RATE_HZ, samples: vec![0; stays.unwrap_or(0) * FRAME] };
+    Sound { kind, name, samples, first_word, stays_loud: before.duration() }
 }
 
 /// How loud the quietest tenth of a sound is: what a recording has of its room is no speech.
