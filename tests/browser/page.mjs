@@ -7,10 +7,15 @@ import { until } from "./poll.mjs";
 export async function pageChecks({ url, folder, check, launch }) {
   const browser = await launch(null);
   try {
-    for (const one of [typed, held, noMicrophone, full, gone, narrow, keyboard]) {
+    const both = [typed, held].flatMap((one) => [
+      [one, ""],
+      [one, "?transport=websocket"],
+    ]);
+    const others = [noMicrophone, full, gone, narrow, keyboard].map((one) => [one, ""]);
+    for (const [one, query] of [...both, ...others]) {
       const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
       try {
-        await page.goto(url);
+        await page.goto(url + query);
         await one({ page, folder, check });
       } catch (error) {
         check(`page check ${one.name} came to its end`, false, error.message);
