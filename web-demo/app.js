@@ -44,6 +44,7 @@ const MICROPHONE_ADVICE = {
 const CALLING = new Set(["listening", "hearing", "thinking", "speaking", "paused"]);
 const MUTED = "Your microphone is muted: the agent does not hear you.";
 const RETRIES = 6;
+const STEADY_MS = 10000; // a call that lasted so long is no failed attempt
 
 const page = new URLSearchParams(window.location.search);
 const transcript = new Transcript({ list: $("transcript"), empty: $("transcript-empty"), announcer: $("announcer") });
@@ -58,7 +59,9 @@ const devices = new Devices({
 });
 const line = new Line({ box: $("line"), transcript, debug });
 let call = null;
-let retry = null; // { attempt, timer, unsaid }: between a lost call and the next one
+let retry = null; // { timer, unsaid }: between a lost call and the next one
+let attempts = 0; // new calls since the last one that was steady
+let connectedAt = 0;
 let path = "webrtc"; // how the call goes: over WebRTC, or "websocket"
 let microphone = null;
 let audio = null;
@@ -142,6 +145,7 @@ function hangUp() {
 }
 
 function shaky(is) {
+  line.silent(is);
   if (is) show("shaky");
   else show(call.state);
 }
@@ -150,7 +154,6 @@ async function ended(how) {
   const last = player;
   player = null;
   call = null;
-  line.stop();
   setTimeout(() => {
     last.close();
     if (!call && !retry) audio.context.suspend();
@@ -183,6 +186,8 @@ async function ended(how) {
 /** No call, and none to come. */
 function rest() {
   retry = null;
+  attempts = 0;
+  line.stop();
   closeMicrophone();
   paintButton();
   show("ended");
@@ -197,22 +202,25 @@ function fallBack({ reason, unsaid }) {
 // --- after a lost connection -----------------------------------------------------------------------------------------
 
 /** Calls anew after 0.5, 1, 2, 4, 8 and 8 s, each up to half as long again, so that pages do not all come at once. */
-function tryAgainLater({ code, unsaid }) {
-  const attempt = (retry?.attempt ?? 0) + 1;
-  if (attempt === 1) note(`The connection was lost (code ${code}).`, "fallback");
-  if (attempt > RETRIES) {
+function tryAgainLater({ kind, code, reason, unsaid }) {
+  // A call that is lost as soon as it is there is one more attempt that failed.
+  if (kind === "lost" && performance.now() - connectedAt > STEADY_MS) attempts = 0;
+  attempts += 1;
+  if (kind === "lost") note(`The connection was lost (${reason || `code ${code}`}).`, "fallback");
+  line.lost();
+  if (attempts > RETRIES) {
     rest();
     notify("The connection was lost, and the server could not be reached again. The call is over.", [
       ["Call again", restart],
     ]);
     return;
   }
-  const waitMs = Math.min(8000, 500 * 2 ** (attempt - 1)) * (1 + Math.random() / 2);
-  retry = { attempt, unsaid, timer: setTimeout(redial, waitMs) };
+  const waitMs = Math.min(8000, 500 * 2 ** (attempts - 1)) * (1 + Math.random() / 2);
+  retry = { unsaid, timer: setTimeout(redial, waitMs) };
   debug.state.retries.push(Math.round(waitMs));
   paintButton();
   show("reconnecting");
-  $("hint").textContent = `Attempt ${attempt} of ${RETRIES} in ${Math.ceil(waitMs / 1000)} s. It will be a new call.`;
+  $("hint").textContent = `Attempt ${attempts} of ${RETRIES} in ${Math.ceil(waitMs / 1000)} s. It will be a new call.`;
 }
 
 function redial() {
@@ -224,7 +232,8 @@ function redial() {
 }
 
 /** The first word of a call that was made again: nothing of the old one is known to the server. */
-function reconnected() {
+function connected() {
+  connectedAt = performance.now();
   if (!retry) return;
   retry = null;
   note("Connected again. This is a new call: the agent does not know what was said before.", "fallback");
@@ -351,7 +360,7 @@ function closeMicrophone() {
 
 function show(state) {
   if (state === "listening") {
-    reconnected();
+    if (!line.shows(call)) connected();
     line.start(call, path);
   }
   if (state === "ended" && !$("notice").hidden) state = "idle";
@@ -426,6 +435,7 @@ $("mute").addEventListener("click", () => {
   microphone.muted = !microphone.muted;
   $("mute").setAttribute("aria-pressed", String(microphone.muted));
   show(shown);
+  transcript.announce(microphone.muted ? MUTED : "Your microphone is on.");
 });
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !event.isComposing) hangUp();

@@ -16,15 +16,33 @@ export class Line {
 
   /** Shows this call from now on; a call that is shown already goes on. */
   start(call, path) {
-    if (this.call === call) return;
+    if (this.shows(call)) return;
     this.stop();
     this.call = call;
+    this.isSilent = false;
     this.quality = new Quality();
     this.box.hidden = false;
     this.path.textContent = `Over ${PATHS[path]}:`;
     this.say("unknown", path === "webrtc" ? "measuring" : "connected", "");
     if (path === "webrtc") this.timer = setInterval(() => this.measure(call), EVERY_MS);
     else this.numbers.textContent = " (the browser measures no quality here)";
+  }
+
+  /** Nothing comes through, whatever was measured last. */
+  silent(is) {
+    this.isSilent = is;
+    if (is) this.say("unknown", "silent", "");
+  }
+
+  /** The call is lost, and another is to come. */
+  lost() {
+    clearInterval(this.timer);
+    this.call = null;
+    this.say("unknown", "not connected", "");
+  }
+
+  shows(call) {
+    return this.call === call;
   }
 
   stop() {
@@ -38,7 +56,7 @@ export class Line {
     if (!report || call !== this.call) return;
     const quality = this.quality.add(reading(report));
     this.debug.state.line = quality;
-    if (quality.word !== "unknown") this.say(quality.word, quality.word, `: ${inNumbers(quality)}`);
+    if (quality.word !== "unknown" && !this.isSilent) this.say(quality.word, quality.word, `: ${inNumbers(quality)}`);
   }
 
   say(grade, word, numbers) {

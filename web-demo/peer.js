@@ -5,7 +5,7 @@ import { parse } from "/realtime.js";
 const CONNECT_MS = 3000; // what ICE has before UDP is taken to be blocked
 const OPEN_MS = 8000; // what DTLS and the channel have behind it
 const LOST_MS = 4000; // a connection that the browser finds silent may come back within this
-const HANG_UPS = 20;
+const HANG_UP_MS = 2000; // a server that cannot be reached is waited for no longer
 const HANG_UP_EVERY_MS = 50;
 const TICK_MS = 50;
 const AUDIBLE_RMS = 0.001;
@@ -84,7 +84,7 @@ export class Peer {
       }
       return;
     }
-    if (connectionState === "failed") this.fail({ code: 1006 });
+    if (connectionState === "failed") this.lost();
     else if (connectionState === "closed") this.fail({ code: 1000 });
     else if (connectionState === "disconnected") this.waver();
     else if (connectionState === "connected" && this.silent) {
@@ -96,8 +96,12 @@ export class Peer {
 
   waver() {
     if (this.silent) return;
-    this.silent = setTimeout(() => this.fail({ code: 1006 }), LOST_MS);
+    this.silent = setTimeout(() => this.lost(), LOST_MS);
     this.hooks.shaky(true);
+  }
+
+  lost() {
+    this.fail({ code: 1006, reason: "nothing came from the server" });
   }
 
   /** The one end of the connection that is told. */
@@ -146,8 +150,9 @@ export class Peer {
 
   /** Hangs up and waits until the server knows the call no more: its line is free then. */
   async hangUp() {
-    for (let i = 0; i < HANG_UPS; i += 1) {
-      const request = { method: "POST", headers: this.authorization(), keepalive: true };
+    const signal = AbortSignal.timeout(HANG_UP_MS);
+    while (!signal.aborted) {
+      const request = { method: "POST", headers: this.authorization(), keepalive: true, signal };
       const reply = await fetch(`${this.place}/hangup`, request).catch(() => null);
       if (!reply?.ok) return;
       await new Promise((done) => setTimeout(done, HANG_UP_EVERY_MS));
@@ -239,7 +244,7 @@ export class TrackPlayer {
     if (playing) this.hooks.finished(playing.item, Math.round(playing.playedMs));
   }
 
-  /** The server stopped sending; `cut` says whether an answer lost its end. */
+  /** The server stopped sending; how much was heard is its word, not ours. */
   cleared() {
     const { playing } = this;
     this.playing = null;

@@ -55,7 +55,7 @@ export function grade(known) {
 export function inNumbers({ rttMs, lossPercent, jitterMs }) {
   const parts = [];
   if (rttMs !== null) parts.push(`round trip ${whole(rttMs)} ms`);
-  if (lossPercent !== null) parts.push(`loss ${lossPercent < 10 ? tenth(lossPercent) : whole(lossPercent)} %`);
+  if (lossPercent !== null) parts.push(`loss ${lossPercent < 10 ? tenth(lossPercent) : Math.round(lossPercent)} %`);
   if (jitterMs !== null) parts.push(`jitter ${whole(jitterMs)} ms`);
   return parts.join(", ");
 }
@@ -70,7 +70,7 @@ function largest(numbers) {
 }
 
 function whole(number) {
-  return String(Math.round(number));
+  return number < 1 ? "under 1" : String(Math.round(number));
 }
 
 function tenth(number) {

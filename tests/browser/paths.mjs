@@ -106,7 +106,8 @@ async function dropped({ page, url, folder, check }) {
     await until(page, (s) => s.state === "listening");
     relay.close();
     const shaky = await waitFor(page, (s) => s.state === "shaky", 15000);
-    check("a connection that falls silent is told", shaky);
+    const line = await page.locator("#line").innerText();
+    check("a connection that falls silent is told", shaky && /silent/.test(line), line);
     await page.screenshot({ path: join(folder, "shaky-wide-light.png") });
     await until(page, (s) => s.retries.length > 0);
     await page.screenshot({ path: join(folder, "reconnecting-wide-light.png") });
