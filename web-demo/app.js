@@ -167,7 +167,7 @@ async function ended(how) {
     tryAgainLater(how);
     return;
   }
-  rest();
+  rest(how.begun || how.kind === "hung_up" ? "ended" : "idle");
   if (how.kind === "refused")
     sayRefused(
       how.refusal || {
@@ -184,13 +184,13 @@ async function ended(how) {
 }
 
 /** No call, and none to come. */
-function rest() {
+function rest(state) {
   retry = null;
   attempts = 0;
   line.stop();
   closeMicrophone();
   paintButton();
-  show("ended");
+  show(state);
 }
 
 function fallBack({ reason, unsaid }) {
@@ -209,7 +209,7 @@ function tryAgainLater({ kind, code, reason, unsaid }) {
   if (kind === "lost") note(`The connection was lost (${reason || `code ${code}`}).`, "fallback");
   line.lost();
   if (attempts > RETRIES) {
-    rest();
+    rest("ended");
     notify("The connection was lost, and the server could not be reached again. The call is over.", [
       ["Call again", restart],
     ]);
@@ -241,7 +241,7 @@ function connected() {
 
 function stopRetrying() {
   clearTimeout(retry.timer);
-  rest();
+  rest("ended");
 }
 
 /** Calls again the way the last call was begun, with the turn that could not be sent. */
@@ -279,6 +279,7 @@ function sayRefused(refusal) {
 async function openMicrophone() {
   try {
     microphone = await listenTo(devices.microphone);
+    debug.state.microphone.label = microphone.track.label;
     debug.state.microphone.startedAt = Math.round(performance.now());
     debug.state.microphone.problem = null;
     $("mic").hidden = false;
@@ -310,6 +311,7 @@ async function changeMicrophone(device) {
     microphone = next;
     await call?.wire.replace(next.track);
     last.close();
+    debug.state.microphone.label = next.track.label;
   } catch (error) {
     notify(MICROPHONE_ADVICE[microphoneProblem(error)], []);
   }

@@ -52,8 +52,15 @@ export class Microphone {
       throw new Error("no microphone in this browser context");
     }
     const audio = { echoCancellation: true, noiseSuppression: true, autoGainControl: true };
-    if (device) audio.deviceId = { ideal: device };
-    const stream = await navigator.mediaDevices.getUserMedia({ audio });
+    const ask = (wanted) => navigator.mediaDevices.getUserMedia({ audio: { ...audio, ...wanted } });
+    let stream;
+    try {
+      // A mere preference is not heeded by every browser.
+      stream = await ask(device ? { deviceId: { exact: device } } : {});
+    } catch (error) {
+      if (!device || !["OverconstrainedError", "NotFoundError"].includes(error.name)) throw error;
+      stream = await ask({}); // the chosen one is not plugged in
+    }
     return new Microphone(context, stream, onChunk, onEnded);
   }
 

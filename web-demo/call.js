@@ -7,7 +7,7 @@ const CANCEL_WAIT_MS = 1500;
 
 /**
  * `open(hooks)` gives the wire, WebSocket or peer connection. `hooks`: state(name), track(stream), shaky(bool),
- * ended({kind, code, reason, unsaid}), note(text, tone). `transcript`, `timeline` and `debug` are told what happened as it happens.
+ * ended({kind, code, reason, begun, unsaid}), note(text, tone). `transcript`, `timeline` and `debug` are told what happened as it happens.
  */
 export class Call {
   constructor({ open, player, transcript, timeline, debug, hooks }) {
@@ -263,7 +263,7 @@ export class Call {
     this.player.clear();
     this.timeline.endAll();
     this.transcript.endAll();
-    this.hooks.ended({ ...how, unsaid: this.waitingTexts });
+    this.hooks.ended({ ...how, begun: this.ready, unsaid: this.waitingTexts });
   }
 }
 

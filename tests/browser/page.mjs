@@ -7,7 +7,7 @@ import { until } from "./poll.mjs";
 export async function pageChecks({ url, folder, check, launch }) {
   const browser = await launch(null);
   try {
-    const both = [typed, held].flatMap((one) => [
+    const both = [typed, typedOver, held].flatMap((one) => [
       [one, ""],
       [one, "?transport=websocket"],
     ]);
@@ -45,6 +45,22 @@ async function typed({ page, check }) {
     words.join(" / "),
   );
   await page.getByRole("button", { name: "Hang up" }).click();
+}
+
+/** A typed turn over an answer cuts it like a spoken one. */
+async function typedOver({ page, check }) {
+  await ask(page, "Explain how booking works");
+  await until(page, (s) => s.state === "speaking" && s.audio.peakRms > 0.01);
+  await ask(page, "What are your opening hours?");
+  await until(page, (s) => s.responses.length === 2, 30000);
+  const [first, , last] = await page.evaluate(() =>
+    window.__floorkeeper.transcript().filter((entry) => entry.text).slice(1),
+  );
+  const heard = `heard "${first.heard}" of "${first.text}"`;
+  check("a typed turn cuts the answer before it", first.cutMs !== null && first.heard.length < first.text.length, heard);
+  check("and is answered", last?.side === "agent" && /open/.test(last.text), last?.text);
+  const said = await page.locator("#transcript .note").allInnerTexts();
+  check("nothing goes wrong with that", said.length === 0, said.join(" / "));
 }
 
 async function held({ page, folder, check }) {

@@ -14,7 +14,7 @@ export async function pathChecks({ url, folder, check, launch, wav, scratch }) {
   writeMicrophone(readWav(wav), microphone, { leadS: 300, gapS: 0, tailS: 0, maxS: 1 });
   const browser = await launch(microphone);
   try {
-    for (const one of [switchedOff, blocked, refused, dropped, socketDropped, unreachable]) {
+    for (const one of [otherDevices, switchedOff, blocked, refused, dropped, socketDropped, unreachable]) {
       const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
       try {
         await one({ page, url, folder, check });
@@ -36,6 +36,33 @@ async function talk(page, url, query = "") {
 
 function notes(page) {
   return page.locator("#transcript .note").allInnerTexts();
+}
+
+/** Another microphone and another speaker while the call goes on, and again in the next call. */
+async function otherDevices({ page, url, check }) {
+  await talk(page, url);
+  await until(page, (s) => s.state === "listening");
+  await page.getByText("Microphone and speaker").click();
+  await page.getByRole("button", { name: "Mute" }).click();
+  await page.getByLabel("Microphone", { exact: true }).selectOption({ label: "Fake Audio Input 2" });
+  const changed = await waitFor(page, (s) => s.microphone.label === "Fake Audio Input 2", 5000);
+  check("another microphone is taken in the same call", changed && (await calls(page)) === 1);
+  const muted = await waitFor(page, (s) => s.microphone.rms === 0, 3000);
+  check("which is as muted as the one before", muted);
+  const speaker = page.getByLabel("Speaker", { exact: true });
+  await speaker.selectOption({ label: "Fake Audio Output 2" });
+  const [wanted, used] = [await speaker.inputValue(), () => page.locator("#voice").evaluate((voice) => voice.sinkId)];
+  for (let i = 0; i < 50 && (await used()) !== wanted; i += 1) await page.waitForTimeout(50);
+  check("another speaker is taken", wanted !== "" && (await used()) === wanted);
+  await page.keyboard.press("Escape");
+  await talk(page, url);
+  await until(page, (s) => s.state === "listening");
+  const label = await page.evaluate(() => window.__floorkeeper.microphone.label);
+  check("both are kept", label === "Fake Audio Input 2" && (await used()) === wanted, label);
+}
+
+function calls(page) {
+  return page.evaluate(() => window.__floorkeeper.paths.length);
 }
 
 async function switchedOff({ page, url, check }) {
@@ -88,6 +115,7 @@ async function refused({ page, url, folder, check }) {
   const text = await notice.innerText();
   check("a refusal of the offer is told as it is", /waiting room is full/.test(text), text.split("\n")[0]);
   const paths = await page.evaluate(() => window.__floorkeeper.paths.join());
+  check("nothing is said to have ended", (await page.locator("#state").innerText()) === "Ready");
   check("and no other path is tried", paths === "webrtc", paths);
   await page.screenshot({ path: join(folder, "refused-wide-light.png") });
 }
