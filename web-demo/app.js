@@ -163,8 +163,12 @@ async function ended(how) {
     fallBack(how);
     return;
   }
-  if (how.kind === "lost" || (how.kind === "unreachable" && retry)) {
+  if (how.kind === "lost") {
     tryAgainLater(how);
+    return;
+  }
+  if (retry && (await passesBy(how))) {
+    if (retry) tryAgainLater(how); // nobody hung up meanwhile
     return;
   }
   rest(how.begun || how.kind === "hung_up" ? "ended" : "idle");
@@ -221,6 +225,14 @@ function tryAgainLater({ kind, code, reason, unsaid }) {
   paintButton();
   show("reconnecting");
   $("hint").textContent = `Attempt ${attempts} of ${RETRIES} in ${Math.ceil(waitMs / 1000)} s. It will be a new call.`;
+}
+
+/** Whether what stands in the way of a new call may be gone in a moment: no server, or one that still starts. */
+async function passesBy(how) {
+  if (how.kind === "refused") return how.refusal?.reason === "not_ready";
+  if (how.kind !== "unreachable") return false;
+  const cause = await diagnose(key());
+  return cause.kind === "refused" ? cause.refusal.reason === "not_ready" : cause.kind !== "key";
 }
 
 function redial() {

@@ -50,14 +50,14 @@ async function typed({ page, check }) {
 /** A typed turn over an answer cuts it like a spoken one. */
 async function typedOver({ page, check }) {
   await ask(page, "Explain how booking works");
-  await until(page, (s) => s.state === "speaking" && s.audio.peakRms > 0.01);
+  await until(page, (s) => Object.values(s.heard).some((ms) => ms >= 1500));
   await ask(page, "What are your opening hours?");
   await until(page, (s) => s.responses.length === 2, 30000);
   const [first, , last] = await page.evaluate(() =>
     window.__floorkeeper.transcript().filter((entry) => entry.text).slice(1),
   );
   const heard = `heard "${first.heard}" of "${first.text}"`;
-  check("a typed turn cuts the answer before it", first.cutMs !== null && first.heard.length < first.text.length, heard);
+  check("a typed turn cuts the answer before it", first.cutMs !== null && first.heard !== "" && first.heard !== first.text, heard);
   check("and is answered", last?.side === "agent" && /open/.test(last.text), last?.text);
   const said = await page.locator("#transcript .note").allInnerTexts();
   check("nothing goes wrong with that", said.length === 0, said.join(" / "));
