@@ -1,10 +1,14 @@
-// The talk page: joins the button, the text box, the microphone, one call and the pictures of it.
+// The talk page: joins the button, the text box, the devices, one call after another and the pictures of it.
 
 import { Microphone, microphoneProblem, openAudio, openPlayer } from "/audio.js";
 import { Call } from "/call.js";
 import { openDebug } from "/debug.js";
+import { Devices } from "/devices.js";
 import { Gates } from "/gates.js";
 import { Lanes, Timeline } from "/lanes.js";
+import { Line } from "/line.js";
+import { Peer, TrackPlayer, hasPeer } from "/peer.js";
+import { Realtime } from "/realtime.js";
 import { callGateRefusal, diagnose, playPrompt, refusalText } from "/refusal.js";
 import { Transcript } from "/transcript.js";
 
@@ -19,6 +23,8 @@ const STATES = {
   thinking: ["Working on the answer", "The lanes show which stage is busy."],
   speaking: ["The agent is speaking", "Just talk to interrupt it."],
   paused: ["The agent has paused", "It heard you and waits to see if you take the floor."],
+  shaky: ["The connection is shaky", "Nothing has come from the server for a moment."],
+  reconnecting: ["Reconnecting", "The connection was lost. The page is making a new call."],
   ended: ["Call ended", "Press the button to talk again."],
 };
 
@@ -34,11 +40,29 @@ const MICROPHONE_ADVICE = {
     "This browser cannot record sound for a page. Use a current Firefox, Chrome, Edge or Safari. You can also type.",
 };
 
+/** States in which a muted microphone matters. */
+const CALLING = new Set(["listening", "hearing", "thinking", "speaking", "paused"]);
+const MUTED = "Your microphone is muted: the agent does not hear you.";
+const RETRIES = 6;
+const STEADY_MS = 10000; // a call that lasted so long is no failed attempt
+
 const page = new URLSearchParams(window.location.search);
 const transcript = new Transcript({ list: $("transcript"), empty: $("transcript-empty"), announcer: $("announcer") });
 const timeline = new Timeline();
 const debug = openDebug(transcript);
+const devices = new Devices({
+  microphone: $("microphone"),
+  speaker: $("speaker"),
+  speakerRow: $("speaker-row"),
+  onMicrophone: changeMicrophone,
+  onSpeaker: useSpeaker,
+});
+const line = new Line({ box: $("line"), transcript, debug });
 let call = null;
+let retry = null; // { timer, unsaid }: between a lost call and the next one
+let attempts = 0; // new calls since the last one that was steady
+let connectedAt = 0;
+let path = "webrtc"; // how the call goes: over WebRTC, or "websocket"
 let microphone = null;
 let audio = null;
 let player = null;
@@ -48,7 +72,7 @@ let shown = "idle";
 // --- the call --------------------------------------------------------------------------------------------------------
 
 async function start({ withMicrophone, firstText }) {
-  if (call || $("talk").disabled) return;
+  if (call || retry || $("talk").disabled) return;
   hideNotice();
   $("talk").disabled = true;
   wantsMicrophone = withMicrophone;
@@ -56,12 +80,15 @@ async function start({ withMicrophone, firstText }) {
     show(withMicrophone ? "permission" : "connecting");
     audio = audio || (await openAudio());
     await audio.context.resume();
+    await useSpeaker();
     if (withMicrophone && !(await openMicrophone())) return;
     if (await turnedAway()) return;
-    dial(firstText);
+    path = page.get("transport") === "websocket" || !hasPeer() ? "websocket" : "webrtc";
+    if (transcript.all().length > 0) note("New call", "plain");
+    dial(firstText ? [firstText] : []);
   } finally {
     $("talk").disabled = false;
-    if (!call) {
+    if (!call && !retry) {
       closeMicrophone();
       show("idle");
       if (firstText && !$("text").value) $("text").value = firstText; // what was typed is not lost
@@ -87,21 +114,40 @@ async function turnedAway() {
   return refusal !== null;
 }
 
-function dial(firstText) {
-  player = openPlayer(audio, {
+function dial(texts) {
+  const hooks = {
     progress: (report) => call?.progress(report),
     finished: (item, playedMs) => call?.finished(item, playedMs),
     cleared: (cut, droppedMs) => call?.cleared(cut, droppedMs),
-  });
-  if (transcript.all().length > 0) note("New call", "plain");
+    late: () => debug.count("audio_after_clear"),
+  };
   const agent = page.get("agent") || page.get("model");
-  call = new Call({ key: key(), agent, player, transcript, timeline, debug, hooks: { state: show, ended, note } });
-  if (firstText) call.say(firstText);
+  debug.state.paths.push(path);
+  let open;
+  if (path === "webrtc") {
+    const element = $("voice");
+    player = new TrackPlayer({ context: audio.context, element, onBlocked: soundBlocked }, hooks);
+    open = (wire) => new Peer({ key: key(), agent, track: microphone?.track }, wire);
+  } else {
+    player = openPlayer(audio, hooks);
+    open = (wire) => new Realtime({ key: key(), agent }, wire);
+  }
+  const mine = player;
+  const told = { state: show, ended, note, track: (stream) => mine.attach(stream), shaky };
+  call = new Call({ open, player, transcript, timeline, debug, hooks: told });
+  for (const text of texts) call.say(text);
   paintButton();
 }
 
 function hangUp() {
   if (call) call.hangUp();
+  else if (retry) stopRetrying();
+}
+
+function shaky(is) {
+  line.silent(is);
+  if (is) show("shaky");
+  else show(call.state);
 }
 
 async function ended(how) {
@@ -110,12 +156,22 @@ async function ended(how) {
   call = null;
   setTimeout(() => {
     last.close();
-    if (!call) audio.context.suspend();
+    if (!call && !retry) audio.context.suspend();
   }, 200); // lets the clear reach the audio thread
-  closeMicrophone();
-  paintButton();
-  show("ended");
   debug.state.ended = how;
+  if (how.kind === "no_path") {
+    fallBack(how);
+    return;
+  }
+  if (how.kind === "lost") {
+    tryAgainLater(how);
+    return;
+  }
+  if (retry && (await passesBy(how))) {
+    if (retry) tryAgainLater(how); // nobody hung up meanwhile
+    return;
+  }
+  rest(how.begun || how.kind === "hung_up" ? "ended" : "idle");
   if (how.kind === "refused")
     sayRefused(
       how.refusal || {
@@ -124,13 +180,80 @@ async function ended(how) {
         reason: how.code === 1012 ? "draining" : undefined,
       },
     );
-  if (how.kind === "lost")
-    notify(`The connection was lost (code ${how.code}). The call is over.`, [["Call again", restart]]);
   if (how.kind === "unreachable") {
     const cause = await diagnose(key());
     if (cause.kind === "refused") sayRefused(cause.refusal);
     else explain(cause.kind, cause.detail || how.reason);
   }
+}
+
+/** No call, and none to come. */
+function rest(state) {
+  retry = null;
+  attempts = 0;
+  line.stop();
+  closeMicrophone();
+  paintButton();
+  show(state);
+}
+
+function fallBack({ reason, unsaid }) {
+  note(`WebRTC did not work (${reason}); this call goes over WebSocket.`, "fallback");
+  path = "websocket";
+  dial(unsaid);
+}
+
+// --- after a lost connection -----------------------------------------------------------------------------------------
+
+/** Calls anew after 0.5, 1, 2, 4, 8 and 8 s, each up to half as long again, so that pages do not all come at once. */
+function tryAgainLater({ kind, code, reason, unsaid }) {
+  // A call that is lost as soon as it is there is one more attempt that failed.
+  if (kind === "lost" && performance.now() - connectedAt > STEADY_MS) attempts = 0;
+  attempts += 1;
+  if (kind === "lost") note(`The connection was lost (${reason || `code ${code}`}).`, "fallback");
+  line.lost();
+  if (attempts > RETRIES) {
+    rest("ended");
+    notify("The connection was lost, and the server could not be reached again. The call is over.", [
+      ["Call again", restart],
+    ]);
+    return;
+  }
+  const waitMs = Math.min(8000, 500 * 2 ** (attempts - 1)) * (1 + Math.random() / 2);
+  retry = { unsaid, timer: setTimeout(redial, waitMs) };
+  debug.state.retries.push(Math.round(waitMs));
+  paintButton();
+  show("reconnecting");
+  $("hint").textContent = `Attempt ${attempts} of ${RETRIES} in ${Math.ceil(waitMs / 1000)} s. It will be a new call.`;
+}
+
+/** Whether what stands in the way of a new call may be gone in a moment: no server, or one that still starts. */
+async function passesBy(how) {
+  if (how.kind === "refused") return how.refusal?.reason === "not_ready";
+  if (how.kind !== "unreachable") return false;
+  const cause = await diagnose(key());
+  return cause.kind === "refused" ? cause.refusal.reason === "not_ready" : cause.kind !== "key";
+}
+
+function redial() {
+  clearTimeout(retry.timer);
+  retry.timer = null;
+  const { unsaid } = retry;
+  retry.unsaid = [];
+  dial(unsaid);
+}
+
+/** The first word of a call that was made again: nothing of the old one is known to the server. */
+function connected() {
+  connectedAt = performance.now();
+  if (!retry) return;
+  retry = null;
+  note("Connected again. This is a new call: the agent does not know what was said before.", "fallback");
+}
+
+function stopRetrying() {
+  clearTimeout(retry.timer);
+  rest("ended");
 }
 
 /** Calls again the way the last call was begun, with the turn that could not be sent. */
@@ -167,10 +290,12 @@ function sayRefused(refusal) {
 
 async function openMicrophone() {
   try {
-    microphone = await Microphone.open({ context: audio.context, onChunk: heardCaller, onEnded: microphoneGone });
+    microphone = await listenTo(devices.microphone);
+    debug.state.microphone.label = microphone.track.label;
     debug.state.microphone.startedAt = Math.round(performance.now());
     debug.state.microphone.problem = null;
     $("mic").hidden = false;
+    devices.refresh();
     return true;
   } catch (error) {
     const problem = microphoneProblem(error);
@@ -183,7 +308,46 @@ async function openMicrophone() {
   }
 }
 
+function listenTo(device) {
+  return Microphone.open({ context: audio.context, device, onChunk: heardCaller, onEnded: microphoneGone });
+}
+
+/** Another microphone in the same call; the old one goes on if it cannot be had. */
+async function changeMicrophone(device) {
+  if (!microphone) return;
+  try {
+    const next = await listenTo(device);
+    const last = microphone;
+    if (!last) return next.close(); // the call ended meanwhile
+    next.muted = last.muted;
+    microphone = next;
+    await call?.wire.replace(next.track);
+    last.close();
+    debug.state.microphone.label = next.track.label;
+  } catch (error) {
+    notify(MICROPHONE_ADVICE[microphoneProblem(error)], []);
+  }
+}
+
+/** Both ways of playing go to the chosen loudspeaker. */
+async function useSpeaker() {
+  const speaker = devices.speaker;
+  try {
+    await $("voice").setSinkId?.(speaker);
+    await audio?.context.setSinkId?.(speaker);
+  } catch {
+    note("The chosen speaker is not there; the system's own is used.", "fallback");
+  }
+}
+
+function soundBlocked() {
+  notify("The browser does not let this page play sound by itself.", [
+    ["Play the sound", () => $("voice").play().then(hideNotice)],
+  ]);
+}
+
 function heardCaller(pcm, rms) {
+  debug.state.microphone.rms = rms;
   debug.state.microphone.peakRms = Math.max(debug.state.microphone.peakRms, rms);
   const level = Math.max(0, Math.min(1, (20 * Math.log10(rms + 1e-6) + 55) / 45));
   $("mic-level").style.width = `${Math.round(level * 100)}%`;
@@ -203,26 +367,31 @@ function closeMicrophone() {
   microphone = null;
   $("mic").hidden = true;
   $("mute").setAttribute("aria-pressed", "false");
-  $("mute").textContent = "Mute";
   document.documentElement.style.setProperty("--level", "0");
 }
 
 // --- what is on the page ---------------------------------------------------------------------------------------------
 
 function show(state) {
+  if (state === "listening") {
+    if (!line.shows(call)) connected();
+    line.start(call, path);
+  }
   if (state === "ended" && !$("notice").hidden) state = "idle";
   shown = state;
   debug.state.state = state;
   document.documentElement.dataset.state = state;
   const [title, hint] = STATES[state];
   $("state").textContent = title;
-  $("hint").textContent = !microphone && state === "listening" ? "Type your next turn below." : hint;
-  if (state === "connecting" || state === "ended") transcript.announce(title);
+  if (microphone?.muted && CALLING.has(state)) $("hint").textContent = MUTED;
+  else $("hint").textContent = !microphone && state === "listening" ? "Type your next turn below." : hint;
+  if (["connecting", "shaky", "reconnecting", "ended"].includes(state)) transcript.announce(title);
 }
 
 function paintButton() {
-  $("talk-label").textContent = call ? "Hang up" : "Start talking";
-  $("talk").classList.toggle("live", call !== null);
+  const live = call !== null || retry !== null;
+  $("talk-label").textContent = live ? "Hang up" : "Start talking";
+  $("talk").classList.toggle("live", live);
 }
 
 function note(text, tone) {
@@ -261,12 +430,13 @@ function openKey() {
 function sayTyped(text) {
   if (!text) return;
   if (call) call.say(text);
+  else if (retry) retry.unsaid.push(text);
   else start({ withMicrophone: false, firstText: text });
 }
 
 // --- wiring ----------------------------------------------------------------------------------------------------------
 
-$("talk").addEventListener("click", () => (call ? hangUp() : start({ withMicrophone: true })));
+$("talk").addEventListener("click", () => (call || retry ? hangUp() : start({ withMicrophone: true })));
 $("composer").addEventListener("submit", (event) => {
   event.preventDefault();
   sayTyped($("text").value.trim());
@@ -278,7 +448,8 @@ for (const chip of document.querySelectorAll(".chip")) {
 $("mute").addEventListener("click", () => {
   microphone.muted = !microphone.muted;
   $("mute").setAttribute("aria-pressed", String(microphone.muted));
-  $("mute").textContent = microphone.muted ? "Unmute" : "Mute";
+  show(shown);
+  transcript.announce(microphone.muted ? MUTED : "Your microphone is on.");
 });
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !event.isComposing) hangUp();
@@ -287,6 +458,9 @@ $("key").value = sessionStorage.getItem("floorkeeper.key") || "";
 $("key").addEventListener("input", () => sessionStorage.setItem("floorkeeper.key", key()));
 $("key-form").addEventListener("submit", (event) => event.preventDefault());
 window.addEventListener("pagehide", hangUp);
+window.addEventListener("online", () => {
+  if (retry?.timer) redial();
+});
 
 new Lanes({ canvas: $("lanes"), text: $("lanes-text"), timeline });
 new Gates({
@@ -297,8 +471,8 @@ new Gates({
   key,
   onAnswer: (error, view) => {
     if (error?.status === 401) $("key-box").open = true;
-    const line = view?.gates.find((gate) => gate.gate === "call");
-    if (shown === "connecting" && line?.live.queued > 0) {
+    const lines = view?.gates.find((gate) => gate.gate === "call");
+    if (shown === "connecting" && lines?.live.queued > 0) {
       $("hint").textContent = "All lines are taken. You are waiting for one.";
     }
   },

@@ -46,28 +46,44 @@ export function microphoneProblem(error) {
 
 /** A running microphone: calls `onChunk(pcm, rms)` every 30 ms and `onEnded()` if the device goes away. */
 export class Microphone {
-  static async open({ context, onChunk, onEnded }) {
+  /** `device` is preferred, "" for the system's own. */
+  static async open({ context, device, onChunk, onEnded }) {
     if (!window.isSecureContext || !navigator.mediaDevices || !context.audioWorklet) {
       throw new Error("no microphone in this browser context");
     }
-    const stream = await navigator.mediaDevices.getUserMedia({
-      audio: { echoCancellation: true, noiseSuppression: true, autoGainControl: true },
-    });
+    const audio = { echoCancellation: true, noiseSuppression: true, autoGainControl: true };
+    const ask = (wanted) => navigator.mediaDevices.getUserMedia({ audio: { ...audio, ...wanted } });
+    let stream;
+    try {
+      // A mere preference is not heeded by every browser.
+      stream = await ask(device ? { deviceId: { exact: device } } : {});
+    } catch (error) {
+      if (!device || !["OverconstrainedError", "NotFoundError"].includes(error.name)) throw error;
+      stream = await ask({}); // the chosen one is not plugged in
+    }
     return new Microphone(context, stream, onChunk, onEnded);
   }
 
   constructor(context, stream, onChunk, onEnded) {
     this.stream = stream;
-    this.muted = false;
     this.source = context.createMediaStreamSource(stream);
     this.node = new AudioWorkletNode(context, "floorkeeper-capture", { numberOfOutputs: 0 });
-    this.node.port.onmessage = ({ data }) => {
-      // Muted is silence, not a gap: the server's clock counts what it receives.
-      if (this.muted) onChunk(new Int16Array(data.pcm.length), 0);
-      else onChunk(data.pcm, data.rms);
-    };
+    this.node.port.onmessage = ({ data }) => onChunk(data.pcm, data.rms);
     this.source.connect(this.node);
     for (const track of stream.getTracks()) track.addEventListener("ended", onEnded);
+  }
+
+  get track() {
+    return this.stream.getAudioTracks()[0];
+  }
+
+  get muted() {
+    return !this.track.enabled;
+  }
+
+  /** Muted is silence, not a gap: the server's clock counts what it receives. */
+  set muted(muted) {
+    this.track.enabled = !muted;
   }
 
   close() {
@@ -107,6 +123,11 @@ class WorkletPlayer {
 
   clear() {
     this.node.port.postMessage({ op: "clear" });
+  }
+
+  /** The server has to be told what was played. */
+  get served() {
+    return false;
   }
 
   pause() {
@@ -241,6 +262,10 @@ class BufferPlayer {
     if (!this.paused) return;
     this.paused = false;
     this.schedule();
+  }
+
+  get served() {
+    return false;
   }
 
   latencyMs() {

@@ -1,18 +1,16 @@
 // One call from the page's side: what each event means for the loudspeaker, the transcript and the lanes.
 
-import { fromBase64, toBase64 } from "/audio.js";
-import { Realtime } from "/realtime.js";
+import { fromBase64 } from "/audio.js";
 
-const MAX_BACKLOG_BYTES = 256 * 1024; // about five seconds of microphone
 const HEARD_EVERY_MS = 500;
 const CANCEL_WAIT_MS = 1500;
 
 /**
- * `hooks`: state(name), ended({kind, code, reason}), refused({gate, disposition, reason}), note(text, tone).
- * `transcript`, `timeline` and `debug` are told what happened as it happens.
+ * `open(hooks)` gives the wire, WebSocket or peer connection. `hooks`: state(name), track(stream), shaky(bool),
+ * ended({kind, code, reason, begun, unsaid}), note(text, tone). `transcript`, `timeline` and `debug` are told what happened as it happens.
  */
 export class Call {
-  constructor({ key, agent, player, transcript, timeline, debug, hooks }) {
+  constructor({ open, player, transcript, timeline, debug, hooks }) {
     this.player = player;
     this.transcript = transcript;
     this.timeline = timeline;
@@ -28,14 +26,14 @@ export class Call {
     this.silenced = true; // nothing of an old answer is left in the loudspeaker
     this.turnEndedAt = null;
     this.refusal = null;
-    this.wire = new Realtime(
-      { key, agent },
-      {
-        opened: () => {},
-        event: (event) => this.receive(event),
-        closed: (how) => this.closed(how),
-      },
-    );
+    this.items = new Map(); // response id -> the item whose sound it makes
+    this.wire = open({
+      opened: () => {},
+      event: (event) => this.receive(event),
+      track: hooks.track,
+      shaky: (is) => this.over || hooks.shaky(is),
+      closed: (how) => this.closed(how),
+    });
     this.show("connecting");
   }
 
@@ -49,13 +47,13 @@ export class Call {
   /** One chunk of microphone. */
   hear(pcm, rms) {
     this.timeline.level("caller", rms);
-    if (!this.ready || this.wire.backlog() > MAX_BACKLOG_BYTES) {
-      if (this.ready) this.debug.count("microphone_dropped");
+    if (!this.ready) return;
+    if (!this.wire.sound(pcm)) {
+      this.debug.count("microphone_dropped");
       return;
     }
-    this.wire.send({ type: "input_audio_buffer.append", audio: toBase64(pcm) });
     this.capturedMs += (pcm.length * 1000) / 24000;
-    this.debug.count("append");
+    this.debug.count("microphone_chunk");
   }
 
   /** A typed turn takes the floor like a spoken one. */
@@ -63,9 +61,11 @@ export class Call {
     this.waitingTexts.push(text);
     if (!this.ready) return;
     this.timeline.mark("typed");
-    this.silenced = false;
+    // Where the server plays out it says when it has stopped.
+    this.silenced = this.player.served && !this.player.busy;
     this.player.clear();
     if (this.answering) this.wire.send({ type: "response.cancel" });
+    if (!this.silenced && this.player.served) this.wire.send({ type: "output_audio_buffer.clear" });
     this.cancelTimer = setTimeout(() => this.flushTexts(), CANCEL_WAIT_MS);
     this.flushWhenSilent();
   }
@@ -138,6 +138,7 @@ export class Call {
     for (const { item, playedMs } of cut) {
       const entry = this.answer(item);
       if (entry.finished || entry.cut) continue;
+      if (this.player.served) continue; // the server truncates by itself, and says where
       entry.cut = true;
       this.reportHeard(item, playedMs);
       this.wire.send({
@@ -161,7 +162,7 @@ export class Call {
     const heard = this.heardMs(playedMs);
     this.answer(item).reportedMs = playedMs;
     this.debug.heard(item, heard);
-    if (this.extras) this.wire.send({ type: "floorkeeper.heard", item_id: item, played_ms: heard });
+    if (this.extras && !this.player.served) this.wire.send({ type: "floorkeeper.heard", item_id: item, played_ms: heard });
   }
 
   answer(item) {
@@ -175,6 +176,7 @@ export class Call {
 
   receive(event) {
     this.debug.event(event);
+    if (/^response\.(output_audio|content_part)/.test(event.type)) this.items.set(event.response_id, event.item_id);
     const handler = HANDLERS[event.type];
     if (handler && !this.over) handler(this, event);
   }
@@ -238,9 +240,12 @@ export class Call {
     else this.hooks.note(`The server says: ${message || code}`, "refused");
   }
 
-  closed({ code, reason, opened }) {
+  closed({ code, reason, opened, refusal, fallback }) {
     if (this.over) return;
-    if (this.refusal || code === 1013 || code === 1012) {
+    this.refusal = this.refusal || refusal;
+    if (fallback) {
+      this.finish({ kind: "no_path", reason: fallback });
+    } else if (this.refusal || code === 1013 || code === 1012) {
       this.finish({ kind: "refused", code, reason, refusal: this.refusal });
     } else if (!opened || !this.ready) {
       this.finish({ kind: "unreachable", code, reason });
@@ -258,7 +263,7 @@ export class Call {
     this.player.clear();
     this.timeline.endAll();
     this.transcript.endAll();
-    this.hooks.ended(how);
+    this.hooks.ended({ ...how, begun: this.ready, unsaid: this.waitingTexts });
   }
 }
 
@@ -330,9 +335,23 @@ const HANDLERS = {
     if (call.waitingTexts.length > 0) call.flushWhenSilent();
     else if (!call.wasAudible && call.state === "thinking") call.show("listening");
   },
-  "conversation.item.truncated": (call, event) =>
+  "output_audio_buffer.started": (call, event) => {
+    const item = call.items.get(event.response_id) ?? event.response_id;
+    call.transcript.audio(item, 0);
+    call.player.started(item);
+  },
+  "output_audio_buffer.stopped": (call) => call.player.stopped(),
+  "output_audio_buffer.cleared": (call) => call.player.cleared(),
+  "conversation.item.truncated": (call, event) => {
+    const entry = call.answer(event.item_id);
+    if (!entry.cut) {
+      entry.cut = true;
+      call.debug.heard(event.item_id, event.audio_end_ms);
+      call.transcript.cut(event.item_id, event.audio_end_ms);
+    }
     // The server maps sound to words better than the page can guess.
-    call.wire.send({ type: "conversation.item.retrieve", item_id: event.item_id }),
+    call.wire.send({ type: "conversation.item.retrieve", item_id: event.item_id });
+  },
   "conversation.item.retrieved": (call, { item }) => {
     if (item.role !== "assistant") return;
     const text = item.content.map((part) => part.transcript ?? part.text ?? "").join(" ");

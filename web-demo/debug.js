@@ -8,11 +8,14 @@ export function openDebug(transcript) {
     counts: {},
     events: [], // { at, type, … } without sound
     audio: { receivedSamples: 0, playedFrames: 0, peakRms: 0, squares: 0, clears: 0, droppedMs: 0 },
-    microphone: { startedAt: null, problem: null, peakRms: 0 },
+    microphone: { startedAt: null, problem: null, rms: 0, peakRms: 0 },
     heard: {},
     firstSoundMs: [],
     responses: [],
     notices: [],
+    retries: [], // how long the page waited before each new call, in ms
+    paths: [], // how each call was tried: webrtc, websocket
+    line: null, // the network as the page shows it
     transcript: () => transcript.all(),
     /** Loudness of everything audible so far, 0 to 1. */
     playedRms: () => Math.sqrt(state.audio.squares / Math.max(1, state.audio.audibleFrames || 0)),

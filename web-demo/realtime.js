@@ -1,5 +1,9 @@
 // The Realtime event protocol over one WebSocket: opening, sending, and handing on what arrives.
 
+import { toBase64 } from "/audio.js";
+
+const MAX_BACKLOG_BYTES = 256 * 1024; // about five seconds of microphone
+
 /** Opens the socket. `hooks`: opened(), event(object), closed({code, reason, opened}). */
 export class Realtime {
   constructor({ key, agent }, hooks) {
@@ -25,9 +29,19 @@ export class Realtime {
     if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(event));
   }
 
-  /** Bytes the browser has not put on the wire yet; a stalled link must not grow without bound. */
-  backlog() {
-    return this.socket.bufferedAmount;
+  /** Sends a chunk of microphone; false when it was dropped, as a stalled link must not grow without bound. */
+  sound(pcm) {
+    if (this.socket.bufferedAmount > MAX_BACKLOG_BYTES) return false;
+    this.send({ type: "input_audio_buffer.append", audio: toBase64(pcm) });
+    return true;
+  }
+
+  /** Chunks of any microphone will do. */
+  async replace() {}
+
+  /** A browser measures nothing of a WebSocket. */
+  stats() {
+    return null;
   }
 
   close() {
@@ -35,7 +49,8 @@ export class Realtime {
   }
 }
 
-function parse(data) {
+/** The event in a message; null for what is none. */
+export function parse(data) {
   try {
     const event = JSON.parse(data);
     return typeof event.type === "string" ? event : null;

@@ -7,10 +7,15 @@ import { until } from "./poll.mjs";
 export async function pageChecks({ url, folder, check, launch }) {
   const browser = await launch(null);
   try {
-    for (const one of [typed, held, noMicrophone, full, gone, narrow, keyboard]) {
+    const both = [typed, typedOver, held].flatMap((one) => [
+      [one, ""],
+      [one, "?transport=websocket"],
+    ]);
+    const others = [noMicrophone, full, gone, narrow, keyboard].map((one) => [one, ""]);
+    for (const [one, query] of [...both, ...others]) {
       const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
       try {
-        await page.goto(url);
+        await page.goto(url + query);
         await one({ page, folder, check });
       } catch (error) {
         check(`page check ${one.name} came to its end`, false, error.message);
@@ -40,6 +45,22 @@ async function typed({ page, check }) {
     words.join(" / "),
   );
   await page.getByRole("button", { name: "Hang up" }).click();
+}
+
+/** A typed turn over an answer cuts it like a spoken one. */
+async function typedOver({ page, check }) {
+  await ask(page, "Explain how booking works");
+  await until(page, (s) => Object.values(s.heard).some((ms) => ms >= 1500));
+  await ask(page, "What are your opening hours?");
+  await until(page, (s) => s.responses.length === 2, 30000);
+  const [first, , last] = await page.evaluate(() =>
+    window.__floorkeeper.transcript().filter((entry) => entry.text).slice(1),
+  );
+  const heard = `heard "${first.heard}" of "${first.text}"`;
+  check("a typed turn cuts the answer before it", first.cutMs !== null && first.heard !== "" && first.heard !== first.text, heard);
+  check("and is answered", last?.side === "agent" && /open/.test(last.text), last?.text);
+  const said = await page.locator("#transcript .note").allInnerTexts();
+  check("nothing goes wrong with that", said.length === 0, said.join(" / "));
 }
 
 async function held({ page, folder, check }) {

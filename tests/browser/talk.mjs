@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 import { pageChecks } from "./page.mjs";
+import { pathChecks } from "./paths.mjs";
 import { waitFor } from "./poll.mjs";
 import { readWav, writeMicrophone } from "./wav.mjs";
 
@@ -31,6 +32,11 @@ const FLAGS = [
   "--disable-sync",
   "--autoplay-policy=no-user-gesture-required",
 ];
+/** WebRTC is what the page does by itself. */
+const PATHS = [
+  { name: "webrtc", query: "" },
+  { name: "websocket", query: "?transport=websocket" },
+];
 const SIZES = { wide: { width: 1280, height: 900 }, phone: { width: 360, height: 780 } };
 
 const problems = [];
@@ -43,8 +49,9 @@ function check(what, good, detail = "") {
 mkdirSync(folder, { recursive: true });
 const scratch = mkdtempSync(join(tmpdir(), "floorkeeper-talk-"));
 try {
-  await spokenCall();
+  for (const path of PATHS) await spokenCall(path);
   await pageChecks({ url, folder, check, launch });
+  await pathChecks({ url, folder, check, launch, wav, scratch });
 } catch (error) {
   check("the run came to its end", false, error.stack);
 } finally {
@@ -65,19 +72,21 @@ async function launch(microphone) {
   return chromium.launch({ executablePath: "/usr/bin/chromium", headless: true, args: [...FLAGS, ...media] });
 }
 
-async function spokenCall() {
+async function spokenCall(path) {
+  console.log(`a spoken call over ${path.name}:`);
   const microphone = join(scratch, "microphone.wav");
   const when = writeMicrophone(readWav(wav), microphone, MIC);
   const browser = await launch(microphone);
   const page = await browser.newPage({ viewport: SIZES.wide });
   const errors = watchErrors(page);
   try {
-    await page.goto(url);
+    await page.goto(url + path.query);
     await page.locator("#gates tr").first().waitFor({ timeout: 10000 });
-    await shoot(page, "idle");
+    await shoot(page, `idle-${path.name}`);
     await page.getByRole("button", { name: "Start talking" }).click();
-    await firstAnswer(page);
-    await bargeIn(page, when);
+    await firstAnswer(page, path);
+    await devices(page, path);
+    await bargeIn(page, when, path);
     await page.keyboard.press("Escape");
     await page.getByRole("button", { name: "Start talking" }).waitFor({ timeout: 5000 });
     check("Escape hangs up", true);
@@ -87,14 +96,15 @@ async function spokenCall() {
       (state.counts["audio_after_clear"] || 0) === 0,
       state.counts["audio_after_clear"] || 0,
     );
+    check(`the call went over ${path.name}`, state.paths.join() === path.name, state.paths.join());
     check("no script error, no failed request", errors.length === 0, errors.join(" | "));
-    writeFileSync(join(folder, "talk.json"), JSON.stringify(state, null, 1));
+    writeFileSync(join(folder, `talk-${path.name}.json`), JSON.stringify(state, null, 1));
   } finally {
     await browser.close();
   }
 }
 
-async function firstAnswer(page) {
+async function firstAnswer(page, path) {
   const answered = await waitFor(
     page,
     (s) => s.audio.peakRms > 0.01 && s.transcript().some((t) => t.side === "agent" && t.text),
@@ -102,7 +112,7 @@ async function firstAnswer(page) {
   );
   check("a spoken turn is answered within 20 s", answered);
   await page.waitForTimeout(1000); // so that the picture shows an answer under way
-  await shoot(page, "answer");
+  await shoot(page, `answer-${path.name}`);
   const state = await read(page);
   const agent = state.entries.find((entry) => entry.side === "agent");
   check("microphone was heard", state.microphone.peakRms > 0.01, `peak rms ${state.microphone.peakRms.toFixed(3)}`);
@@ -118,10 +128,35 @@ async function firstAnswer(page) {
     state.firstSoundMs.length > 0,
     `${state.firstSoundMs[0]} ms after the end of the turn`,
   );
+  if (path.name === "webrtc") {
+    const { line } = state;
+    check("the network's quality is measured", line && line.rttMs !== null && line.jitterMs !== null, JSON.stringify(line));
+  }
+  const shown = await page.locator("#line").innerText();
+  const right = path.name === "webrtc" ? /Over WebRTC: (good|fair|poor): round trip (under )?\d+ ms/ : /Over WebSocket: connected/;
+  check("the network is shown in words and numbers", right.test(shown), shown);
   await waitFor(page, (s) => s.state === "listening", 30000);
 }
 
-async function bargeIn(page, when) {
+/** Mute, and the choice of devices, with the call going on. */
+async function devices(page, path) {
+  const mute = page.getByRole("button", { name: "Mute" });
+  await mute.focus();
+  await page.keyboard.press("Enter");
+  check("mute is told", /muted/.test(await page.locator("#hint").innerText()), await page.locator("#hint").innerText());
+  check("mute is pressed", (await mute.getAttribute("aria-pressed")) === "true");
+  await shoot(page, `muted-${path.name}`);
+  check("no sound leaves a muted microphone", await waitFor(page, (s) => s.microphone.rms === 0, 3000));
+  await page.keyboard.press("Enter");
+  check("mute is lifted", (await mute.getAttribute("aria-pressed")) === "false");
+  await page.getByText("Microphone and speaker").click();
+  for (const name of ["Microphone", "Speaker"]) {
+    const options = await page.getByLabel(name, { exact: true }).locator("option").allInnerTexts();
+    check(`a ${name.toLowerCase()} can be chosen by its name`, options.length > 1 && options.every(Boolean), options.join(", "));
+  }
+}
+
+async function bargeIn(page, when, path) {
   const lead = 3500; // the long question goes out this long before the second utterance begins
   const askAtMs = when.second.from * 1000 - lead;
   await waitFor(page, (s, atMs) => performance.now() - s.microphone.startedAt > atMs, 60000, askAtMs);
@@ -132,7 +167,7 @@ async function bargeIn(page, when) {
   const cut = await waitFor(page, (s) => s.transcript().some((t) => t.cutMs !== null), 12000);
   check("speech over the answer cuts it", cut);
   await page.waitForTimeout(700); // the server's word on what was heard
-  await shoot(page, "barge-in");
+  await shoot(page, `barge-in-${path.name}`);
   const state = await read(page);
   const answer = state.entries.find((entry) => entry.cutMs !== null);
   check(
