@@ -2,7 +2,8 @@
 //!
 //! Nothing is sent more than `lead` ahead of what the far end can have played, so that pause, clear
 //! and *heard* mean something on every transport (DESIGN section 4, *Pacing*). Heard is the paced
-//! clock, never more than was sent, corrected by what the far end reports.
+//! clock, never more than was sent, corrected by what the far end reports. Where the far end plays
+//! what it gets only after a while, the clock starts that much later whenever it has run dry.
 
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ pub const BACKLOG_MAX: Duration = Duration::from_secs(180);
 pub struct Playout {
     rate_hz: u32,
     lead: Duration,
+    /// The far end plays what it gets so much later.
+    delay: Duration,
     waiting: Backlog,
     phrases: Phrases,
     sent: usize,
@@ -48,6 +51,7 @@ impl Playout {
         Playout {
             rate_hz,
             lead,
+            delay: Duration::ZERO,
             waiting: Backlog::default(),
             phrases: Phrases::new(rate_hz),
             sent: 0,
@@ -57,6 +61,11 @@ impl Playout {
             complete: false,
             capped: None,
         }
+    }
+
+    /// The far end plays what it gets so much later; `lead` does not count that time.
+    pub fn heard_after(self, delay: Duration) -> Self {
+        Playout { delay, ..self }
     }
 
     /// The voice is known from earlier answers: it says so many characters a second.
@@ -113,6 +122,7 @@ impl Playout {
         if self.is_paused() || !whole || self.next_frame_at(now) > now {
             return None;
         }
+        self.arrive(now);
         let samples = self.waiting.take(frame);
         self.sent += samples.len();
         Some(Pcm { rate_hz: self.rate_hz, samples })
@@ -159,7 +169,18 @@ impl Playout {
 
     fn next_frame_at(&self, now: Timestamp) -> Timestamp {
         let ahead = self.sent_time().saturating_sub(self.heard(now)) + FRAME;
-        now + (ahead + self.mark.since(now)).saturating_sub(self.lead)
+        // The clock does not run yet at a far end that has run dry: it runs as the frame is sent.
+        let until_heard = (ahead + self.mark.since(now)).saturating_sub(self.delay);
+        now + until_heard.saturating_sub(self.lead)
+    }
+
+    /// What is sent now is not heard before the delay has passed; where less than that is still to
+    /// be played, the far end runs dry in between.
+    fn arrive(&mut self, now: Timestamp) {
+        let dry = (now + self.delay).since(self.ends_at(now));
+        if !dry.is_zero() {
+            self.mark += dry;
+        }
     }
 
     /// How much has been sent.
@@ -188,6 +209,9 @@ impl Playout {
     /// Goes on where it stopped.
     pub fn resume(&mut self, now: Timestamp) {
         self.advance(now);
+        if self.sending == Sending::Halted {
+            self.mark += self.delay;
+        }
         self.sending = Sending::Goes;
     }
 
@@ -307,6 +331,68 @@ mod tests {
         assert_eq!(drain(&mut playout, at(600)), 0, "200 ms are sent again by the leg");
         assert_eq!(drain(&mut playout, at(640)), 40);
         assert_eq!(playout.heard(at(700)), ms(200));
+    }
+
+    /// One second at a far end that plays what it gets 60 ms later, sent 40 ms ahead.
+    fn one_second_far_away() -> Playout {
+        Playout { lead: ms(40), ..one_second() }.heard_after(ms(60))
+    }
+
+    #[test]
+    fn a_far_end_that_plays_later_has_heard_less_and_is_sent_no_more() {
+        let (mut near, mut far) = (Playout { lead: ms(40), ..one_second() }, one_second_far_away());
+        for tick in 0..=48 {
+            let now = at(tick * 20);
+            assert_eq!(drain(&mut near, now), drain(&mut far, now), "{tick}");
+            assert_eq!(far.heard(now), ms((tick * 20).saturating_sub(60)), "{tick}");
+        }
+        assert!(far.all_sent());
+        assert_eq!((near.ends_at(at(960)), far.ends_at(at(960))), (at(1_000), at(1_060)));
+        assert_eq!(far.heard(at(1_060)), ms(1_000));
+    }
+
+    #[test]
+    fn a_far_end_that_ran_dry_starts_later_again() {
+        let mut playout = one_second_far_away();
+        assert_eq!(drain(&mut playout, at(0)), 40);
+        playout.pause(at(10));
+        assert_eq!((playout.heard(at(80)), playout.heard(at(500))), (ms(20), ms(40)));
+        playout.resume(at(500));
+        assert_eq!(drain(&mut playout, at(500)), 40);
+        assert_eq!((playout.heard(at(560)), playout.heard(at(590))), (ms(40), ms(70)));
+        assert_eq!(playout.ends_at(at(500)), at(600));
+    }
+
+    #[test]
+    fn a_short_gap_on_the_way_is_one_at_the_far_end() {
+        let mut playout = one_second_far_away();
+        assert_eq!(drain(&mut playout, at(0)), 40);
+        // 30 ms behind the last sample on the way: the far end has 30 ms left to play.
+        assert_eq!(drain(&mut playout, at(70)), 40);
+        assert_eq!(playout.ends_at(at(70)), at(170));
+        assert!(playout.heard(at(100)) <= ms(40));
+        assert_eq!(playout.heard(at(170)), ms(80));
+    }
+
+    #[test]
+    fn what_the_far_end_plays_of_another_answer_is_not_waited_for_twice() {
+        let mut playout = one_second_far_away();
+        playout.begin_behind(at(0), at(90));
+        assert_eq!(drain(&mut playout, at(0)), 0, "its last 30 ms are still to arrive");
+        assert_eq!(playout.next_due(at(0)), Some(at(10)));
+        assert_eq!(drain(&mut playout, at(10)), 20);
+        assert_eq!(playout.ends_at(at(10)), at(110));
+    }
+
+    #[test]
+    fn a_cleared_far_end_starts_later_too() {
+        let mut playout = one_second_far_away();
+        drain(&mut playout, at(0));
+        drain(&mut playout, at(40));
+        playout.halt(at(70));
+        assert_eq!(playout.heard(at(500)), ms(10));
+        playout.resume(at(500));
+        assert_eq!((playout.heard(at(560)), playout.heard(at(600))), (ms(10), ms(50)));
     }
 
     #[test]

@@ -72,8 +72,8 @@ fn letters(bytes: &[u8]) -> String {
 
 /// The Realtime events on a data channel, sound as Opus over RTP.
 ///
-/// *Heard* is what was sent, by the call's own paced clock, at most 40 ms ahead; on an interruption
-/// we truncate the answer ourselves, as nobody but us knows what was played.
+/// *Heard* is what was sent, by the call's own paced clock, at most 40 ms ahead, less the 60 ms that
+/// the network and the far end's buffer hold; on an interruption we truncate the answer ourselves, as nobody but us knows what was played.
 ///
 /// Nothing is kept back here: what the call paces goes out at once, so that a pause of the call is
 /// silence at the far end.
@@ -388,6 +388,10 @@ impl Leg for PeerLeg {
 
     fn lead_max(&self) -> Option<Duration> {
         Some(LEAD)
+    }
+
+    fn far_end_delay(&self) -> Duration {
+        FAR_END
     }
 
     fn name(&self) -> &'static str {
