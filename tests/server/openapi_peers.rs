@@ -42,12 +42,28 @@ pub async fn answers(checker: &mut Checker) {
     let (waited, refused) = tokio::join!(offer(&rig, &[], OFFER), queued());
     checker.check("POST", PATH, &waited);
     checker.check("POST", PATH, &refused);
+    let location = accepted.header("location").unwrap();
+    beside(&rig, checker, location).await;
     let hang_up = format!("{}/hangup", accepted.header("location").unwrap());
     let hung_up = http::ask(rig.serving.address, "POST", &hang_up, &[], "").await;
     checker.check("POST", "/v1/realtime/calls/{id}/hangup", &hung_up);
     rig.quiet().await;
+    beside(&rig, checker, location).await;
     rig.put("/v1/drain", &enabled(true)).await;
     checker.check("POST", PATH, &offer(&rig, &[], OFFER).await);
     let without = Rig::start(&["webrtc.listen=\"\""]).await;
     checker.check("POST", PATH, &offer(&without, &[], OFFER).await);
+}
+
+/// Beside a call as many as may be, and one more; and one that is none.
+async fn beside(rig: &Rig, checker: &mut Checker, location: &str) {
+    let address = rig.serving.address;
+    let names = [location.rsplit('/').next().unwrap(), "call-99"];
+    let mut there = Vec::new();
+    for name in [names[1], names[0], names[0], names[0], names[0], names[0]] {
+        let path = format!("/v1/realtime?call_id={name}");
+        let mut stream = http::knock_at(address, &path, &[]).await;
+        checker.check("GET", "/v1/realtime", &http::answer(&mut stream).await);
+        there.push(stream);
+    }
 }

@@ -5,7 +5,11 @@ mod ends;
 mod network;
 mod offers;
 mod peer;
+mod sideband;
 
+#[allow(dead_code, reason = "every test binary uses its own part of this")]
+#[path = "../server/client.rs"]
+mod client;
 #[allow(dead_code, reason = "every test binary uses its own part of this")]
 #[path = "../server/http.rs"]
 mod http;

@@ -34,6 +34,8 @@ use crate::rig::{LIMIT, Rig};
 /// What this peer calls Opus.
 const PAYLOAD_TYPE: u8 = 111;
 const SSRC: u32 = 7;
+/// Long enough for what is on its way over loopback.
+pub const MOMENT: Duration = Duration::from_millis(100);
 const FRAME: Duration = Duration::from_millis(20);
 
 pub struct Peer {
@@ -77,6 +79,17 @@ impl Peer {
         peer
     }
 
+    /// Calls with a key.
+    pub async fn call_as(rig: &Rig, key: &str) -> Peer {
+        let bearer = format!("Bearer {key}");
+        let headers = [("Content-Type", "application/sdp"), ("Authorization", bearer.as_str())];
+        let (mut peer, offer) = Peer::offering().await;
+        let path = "/v1/realtime/calls";
+        peer.take_answer(&http::ask(rig.serving.address, "POST", path, &headers, &offer).await);
+        peer.until("session.created").await;
+        peer
+    }
+
     /// Calls with a session.
     pub async fn with_session(rig: &Rig, session: &Value) -> Peer {
         let form = |offer: &str| {
@@ -94,14 +107,17 @@ impl Peer {
     /// Offers, and takes the answer.
     pub async fn answered(rig: &Rig, kind: &str, body: impl Fn(&str) -> String) -> Peer {
         let (mut peer, offer) = Peer::offering().await;
-        let answer = post(rig, kind, &body(&offer)).await;
+        peer.take_answer(&post(rig, kind, &body(&offer)).await);
+        peer
+    }
+
+    fn take_answer(&mut self, answer: &Answer) {
         assert_eq!(answer.status, 201, "{}", answer.text());
         assert_eq!(answer.header("content-type"), Some("application/sdp"));
-        peer.location = answer.header("location").unwrap().to_owned();
-        peer.server = candidate_of(&answer.text());
+        self.location = answer.header("location").unwrap().to_owned();
+        self.server = candidate_of(&answer.text());
         let described = RTCSessionDescription::answer(answer.text()).unwrap();
-        peer.pc.set_remote_description(now(), described).unwrap();
-        peer
+        self.pc.set_remote_description(now(), described).unwrap();
     }
 
     /// A peer and its offer, which has no candidates, as browsers send it.
@@ -255,6 +271,11 @@ impl Peer {
     /// Frames in which there was something to hear, since then.
     pub fn loud_since(&self, since: Instant) -> usize {
         self.heard.iter().filter(|(at, level)| *at >= since && *level > -45.0).count()
+    }
+
+    /// Frames in which there was something to hear, ever.
+    pub fn loud_since_start(&self) -> usize {
+        self.heard.iter().filter(|(_, level)| *level > -45.0).count()
     }
 
     /// Everything that is due, and what comes within this time.

@@ -16,6 +16,7 @@ use super::demux::check_name;
 use super::offer::{BadOffer, Offer};
 use super::peer::{Credentials, MESSAGE_MAX, Peer, Said};
 use super::port::{Datagram, Port, Seat};
+use super::sideband::{Door, Sidebands};
 use super::sound::{SoundIn, SoundOut};
 use crate::leg::{FromCaller, HangUp, ToCaller};
 use crate::time::{Timestamp, ms};
@@ -83,6 +84,9 @@ pub struct PeerLeg {
     clock: Arc<dyn Clock>,
     protocol: Protocol,
     outbox: Outbox,
+    /// What is written for one sideband.
+    aside: Outbox,
+    sidebands: Sidebands,
     buffer: OutputBuffer,
     ear: SoundIn,
     mouth: SoundOut,
@@ -128,6 +132,7 @@ impl PeerLeg {
     pub fn new(seated: Seated, defaults: Defaults) -> Result<Self, crate::codec::opus::OpusFault> {
         let Seated { seat, peer, clock } = seated;
         let mut outbox = Outbox::new(&defaults.id_seed);
+        let aside = Outbox::new(&format!("{}_aside", defaults.id_seed));
         let mut protocol = Protocol::over(Medium::Peer, defaults);
         let mut fresh = Vec::new();
         protocol.begin(&mut fresh, &mut outbox);
@@ -146,6 +151,8 @@ impl PeerLeg {
             clock,
             protocol,
             outbox,
+            aside,
+            sidebands: Sidebands::new(),
             fresh,
             unanswered: None,
         })
@@ -156,6 +163,11 @@ impl PeerLeg {
         &self.protocol
     }
 
+    /// Where others go in who may see the session's events.
+    pub fn door(&self) -> Door {
+        self.sidebands.door()
+    }
+
     /// Does all that can be done now. Ready when the connection is over or somebody was heard.
     fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
@@ -163,10 +175,12 @@ impl PeerLeg {
             if self.hung_up.as_mut().poll(cx).is_ready() {
                 self.be_gone("closed");
             }
-            let more = self.receive(cx);
+            let mut more = self.receive(cx);
             self.tick(now);
             self.listen(now);
+            more |= self.listen_aside(cx);
             self.flush(now);
+            self.welcome(cx);
             if !self.heard.is_empty() || matches!(self.state, State::Gone(_)) {
                 return Poll::Ready(());
             }
@@ -270,12 +284,48 @@ impl PeerLeg {
         }
     }
 
+    /// What sidebands say goes the same way; what they do wrong is told to them alone. `true`: there
+    /// may be more.
+    fn listen_aside(&mut self, cx: &mut Context<'_>) -> bool {
+        for _ in 0..BURST {
+            let Poll::Ready(said) = self.sidebands.poll_said(cx) else { return false };
+            if !matches!(self.state, State::Open) {
+                continue;
+            }
+            match &said.text {
+                Some(event) => self.protocol.hear(event, &mut self.fresh, &mut self.aside),
+                None => self.protocol.hear_binary(&mut self.aside),
+            }
+            self.heard.extend(self.fresh.drain(..));
+            while let Some(event) = self.aside.pop() {
+                if event.starts_with(b"{\"type\":\"error\"") {
+                    self.sidebands.answer(&said, &event);
+                } else {
+                    self.outbox.push(event);
+                }
+            }
+        }
+        true
+    }
+
+    /// A new sideband is told of the session, between the events that the peer is told.
+    fn welcome(&mut self, cx: &mut Context<'_>) {
+        if matches!(self.state, State::Open) && self.outbox.is_empty() {
+            let (protocol, aside) = (&self.protocol, &mut self.aside);
+            self.sidebands.poll_attached(cx, || {
+                protocol.introduce(aside);
+                aside.pop().unwrap_or_default()
+            });
+        }
+    }
+
     /// Events go out as far as the peer confirms them.
     fn flush(&mut self, now: Timestamp) {
         let at = self.clock.instant(now).into_std();
         if matches!(self.state, State::Open | State::Leaving { .. }) {
             while self.outbox.peek().is_some() && self.peer.unconfirmed() < UNCONFIRMED_MAX {
                 let Some(event) = self.outbox.pop() else { break };
+                self.sidebands.tell(&event);
                 // Every event was written as JSON text; one that the peer cannot take is its loss.
                 let text = std::str::from_utf8(&event).unwrap_or_default();
                 if !self.peer.say_event(at, text) && event.len() < MESSAGE_MAX as usize {
