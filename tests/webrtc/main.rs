@@ -5,6 +5,7 @@ mod ends;
 mod network;
 mod offers;
 mod peer;
+mod restart;
 mod sideband;
 
 #[allow(dead_code, reason = "every test binary uses its own part of this")]

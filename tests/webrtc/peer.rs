@@ -10,6 +10,7 @@ use rtc::data_channel::RTCDataChannelId;
 use rtc::interceptor::Registry;
 use rtc::media_stream::MediaStreamTrack;
 use rtc::peer_connection::configuration::RTCConfigurationBuilder;
+use rtc::peer_connection::configuration::RTCOfferOptions;
 use rtc::peer_connection::configuration::media_engine::{MIME_TYPE_OPUS, MediaEngine};
 use rtc::peer_connection::configuration::setting_engine::SettingEngineBuilder;
 use rtc::peer_connection::event::{RTCDataChannelEvent, RTCPeerConnectionEvent};
@@ -79,6 +80,14 @@ impl Peer {
         peer
     }
 
+    /// Calls, and keeps the offer.
+    pub async fn calling(rig: &Rig) -> (Peer, String) {
+        let (mut peer, offer) = Peer::offering().await;
+        peer.take_answer(&post(rig, "application/sdp", &offer).await);
+        peer.until("session.created").await;
+        (peer, offer)
+    }
+
     /// Calls with a key.
     pub async fn call_as(rig: &Rig, key: &str) -> Peer {
         let bearer = format!("Bearer {key}");
@@ -88,6 +97,24 @@ impl Peer {
         peer.take_answer(&http::ask(rig.serving.address, "POST", path, &headers, &offer).await);
         peer.until("session.created").await;
         peer
+    }
+
+    /// Goes on from another socket: offers again with ICE restarted, as a page does whose network
+    /// has changed. Gives the offer and what was answered to it.
+    pub async fn restart(&mut self, rig: &Rig) -> (String, Answer) {
+        let options = RTCOfferOptions { ice_restart: true };
+        let offer = self.pc.create_offer(Some(options)).unwrap();
+        let sdp = offer.sdp.clone();
+        self.pc.set_local_description(now(), offer).unwrap();
+        self.socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        self.local = self.socket.local_addr().unwrap();
+        gather(&mut self.pc, self.local);
+        let answer = post_at(rig, &self.location, "application/sdp", &sdp).await;
+        if answer.status == 200 {
+            let described = RTCSessionDescription::answer(answer.text()).unwrap();
+            self.pc.set_remote_description(now(), described).unwrap();
+        }
+        (sdp, answer)
     }
 
     /// Calls with a session.
@@ -157,16 +184,7 @@ impl Peer {
         let offer = pc.create_offer(None).unwrap();
         let sdp = offer.sdp.clone();
         pc.set_local_description(now(), offer).unwrap();
-        let base_config = CandidateConfig {
-            network: "udp".to_owned(),
-            address: local.ip().to_string(),
-            port: local.port(),
-            component: 1,
-            ..Default::default()
-        };
-        let host = CandidateHostConfig { base_config, ..Default::default() };
-        let candidate = RTCIceCandidate::from(&host.new_candidate_host().unwrap());
-        pc.add_local_candidate(candidate.to_json().unwrap()).unwrap();
+        gather(&mut pc, local);
         let peer = Peer {
             pc,
             socket,
@@ -395,11 +413,30 @@ impl Peer {
     }
 }
 
+/// An address of its own, which the peer does not put into its offer.
+fn gather(pc: &mut RTCPeerConnection, local: SocketAddr) {
+    let base_config = CandidateConfig {
+        network: "udp".to_owned(),
+        address: local.ip().to_string(),
+        port: local.port(),
+        component: 1,
+        ..Default::default()
+    };
+    let host = CandidateHostConfig { base_config, ..Default::default() };
+    let candidate = RTCIceCandidate::from(&host.new_candidate_host().unwrap());
+    pc.add_local_candidate(candidate.to_json().unwrap()).unwrap();
+}
+
 /// The address in an answer's first candidate.
 fn candidate_of(sdp: &str) -> SocketAddr {
     let line = sdp.lines().find(|line| line.starts_with("a=candidate:")).expect("a candidate");
     let fields: Vec<&str> = line.split(' ').collect();
     format!("{}:{}", fields[4], fields[5]).parse().unwrap()
+}
+
+/// Posts an offer for a call that there is.
+pub async fn post_at(rig: &Rig, path: &str, kind: &str, body: &str) -> Answer {
+    http::ask(rig.serving.address, "POST", path, &[("Content-Type", kind)], body).await
 }
 
 /// Posts an offer, of whatever kind.

@@ -24,7 +24,7 @@ use crate::leg::Settings;
 use crate::runtime::service::Accepted;
 use crate::transport::Leg;
 use crate::transport::realtime::{Wrong, preview_session};
-use crate::transport::webrtc::{BadOffer, Door, NoEntry, Offer, PeerLeg, Seated};
+use crate::transport::webrtc::{BadOffer, Door, NoEntry, Offer, PeerLeg, Restarts, Seated};
 
 type Fields = HashMap<String, String>;
 
@@ -32,6 +32,7 @@ type Fields = HashMap<String, String>;
 pub(super) fn routes(site: &Site) -> Router<Site> {
     Router::new()
         .route("/v1/realtime/calls", post(create).options(cors::methods))
+        .route("/v1/realtime/calls/{id}", post(restart).options(cors::methods))
         .route("/v1/realtime/calls/{id}/hangup", post(hang_up).options(cors::methods))
         .route("/v1/realtime/client_secrets", post(secrets::mint).options(cors::methods))
         .layer(from_fn_with_state(site.clone(), cors::allow))
@@ -56,6 +57,7 @@ struct Living {
     tenant: TenantId,
     hang_up: CancellationToken,
     door: Door,
+    restarts: Restarts,
 }
 
 /// Why nothing can be done with a call.
@@ -101,9 +103,19 @@ impl Peers {
     }
 
     /// The way into a call of this tenant's.
-    pub(super) fn of(&self, name: &str, tenant: TenantId) -> Result<Door, NoCall> {
+    pub(super) fn door(&self, name: &str, tenant: TenantId) -> Result<Door, NoCall> {
+        self.of(name, tenant, |living| living.door.clone())
+    }
+
+    /// Something of a call of this tenant's.
+    fn of<T>(
+        &self,
+        name: &str,
+        tenant: TenantId,
+        what: impl FnOnce(&Living) -> T,
+    ) -> Result<T, NoCall> {
         match self.living.get(name) {
-            Some(living) if living.tenant == tenant => return Ok(living.door.clone()),
+            Some(living) if living.tenant == tenant => return Ok(what(&living)),
             Some(_) => return Err(NoCall::Unknown),
             None => {}
         }
@@ -231,6 +243,7 @@ struct Begun {
     answer: String,
     hang_up: CancellationToken,
     door: Door,
+    restarts: Restarts,
 }
 
 fn begin(
@@ -259,14 +272,15 @@ fn begin(
     })?;
     let hang_up = seated.hang_up();
     let leg = PeerLeg::new(seated, known).map_err(|_| Box::new(unavailable()))?;
-    let (settings, door) = (leg.protocol().settings(), leg.door());
+    let settings = leg.protocol().settings();
+    let (door, restarts) = (leg.door(), leg.restarts());
     let accepted = Accepted::new(service, call, caller.tenant, agent, &variables);
-    Ok(Begun { leg, settings, accepted, answer, hang_up, door })
+    Ok(Begun { leg, settings, accepted, answer, hang_up, door, restarts })
 }
 
 /// The call runs from here on, whatever becomes of the connection that asked for it.
 fn accept(site: Site, call: CallId, tenant: TenantId, mut slot: Slot, begun: Begun) -> Response {
-    let Begun { leg, settings, accepted, answer, hang_up, door } = begun;
+    let Begun { leg, settings, accepted, answer, hang_up, door, restarts } = begun;
     let name = call.to_string();
     let location = format!("/v1/realtime/calls/{name}");
     let mut response = (StatusCode::CREATED, answer).into_response();
@@ -280,7 +294,7 @@ fn accept(site: Site, call: CallId, tenant: TenantId, mut slot: Slot, begun: Beg
         answer::expose(&site.service, Stage::Call, headers);
     }
     if let Some(lease) = slot.use_it() {
-        let listed = site.peers.list(name, Living { tenant, hang_up, door });
+        let listed = site.peers.list(name, Living { tenant, hang_up, door, restarts });
         tokio::spawn(async move {
             let leg: Box<dyn Leg> = Box::new(leg);
             site.service.clone().run_call(lease, accepted, settings, leg).await;
@@ -288,6 +302,35 @@ fn accept(site: Site, call: CallId, tenant: TenantId, mut slot: Slot, begun: Beg
         });
     }
     response
+}
+
+/// Answers a further offer for a call that lives: its peer has restarted ICE.
+async fn restart(
+    State(site): State<Site>,
+    caller: Caller,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let offer = match wanted(&headers, &body) {
+        Ok(wanted) => wanted.offer,
+        Err(refused) => return *refused,
+    };
+    let restarts = match site.peers.of(&id, caller.tenant, |living| living.restarts.clone()) {
+        Ok(restarts) => restarts,
+        Err(none) => return none.answer("id"),
+    };
+    match restarts.answer(offer).await {
+        Some(Ok(answer)) => {
+            let kind = [(header::CONTENT_TYPE, "application/sdp")];
+            (kind, [(header::CACHE_CONTROL, "no-store")], answer).into_response()
+        }
+        Some(Err(bad)) => {
+            let (code, message) = (bad.code(), bad.to_string());
+            answer::error(StatusCode::BAD_REQUEST, code, &message, Some("sdp"))
+        }
+        None => NoCall::Over.answer("id"),
+    }
 }
 
 /// Hangs up a call of the caller's own tenant.

@@ -32,7 +32,7 @@ pub(super) fn attach(
         let message = "A client secret is for a browser's own call; attach with the tenant's key.";
         return answer::error(StatusCode::FORBIDDEN, "client_secret", message, None);
     }
-    let entered = site.peers.of(call, caller.tenant).and_then(|door| {
+    let entered = site.peers.door(call, caller.tenant).and_then(|door| {
         door.enter().map_err(|none| match none {
             NoEntry::Full => NoCall::Full,
             NoEntry::Over => NoCall::Over,

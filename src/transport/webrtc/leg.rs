@@ -16,6 +16,7 @@ use super::demux::check_name;
 use super::offer::{BadOffer, Offer};
 use super::peer::{Credentials, MESSAGE_MAX, Peer, Said};
 use super::port::{Datagram, Port, Seat};
+use super::restart::{Offered, Restarts};
 use super::sideband::{Door, Sidebands};
 use super::sound::{SoundIn, SoundOut};
 use crate::leg::{FromCaller, HangUp, ToCaller};
@@ -87,6 +88,7 @@ pub struct PeerLeg {
     /// What is written for one sideband.
     aside: Outbox,
     sidebands: Sidebands,
+    offered: Offered,
     buffer: OutputBuffer,
     ear: SoundIn,
     mouth: SoundOut,
@@ -153,6 +155,7 @@ impl PeerLeg {
             outbox,
             aside,
             sidebands: Sidebands::new(),
+            offered: Offered::new(),
             fresh,
             unanswered: None,
         })
@@ -168,6 +171,11 @@ impl PeerLeg {
         self.sidebands.door()
     }
 
+    /// Where further offers of the peer go in.
+    pub fn restarts(&self) -> Restarts {
+        self.offered.restarts()
+    }
+
     /// Does all that can be done now. Ready when the connection is over or somebody was heard.
     fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
@@ -175,6 +183,7 @@ impl PeerLeg {
             if self.hung_up.as_mut().poll(cx).is_ready() {
                 self.be_gone("closed");
             }
+            self.restart(cx);
             let mut more = self.receive(cx);
             self.tick(now);
             self.listen(now);
@@ -194,6 +203,15 @@ impl PeerLeg {
             if self.timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
+        }
+    }
+
+    /// Answers further offers of the peer, in its call's own task.
+    fn restart(&mut self, cx: &mut Context<'_>) {
+        while let Poll::Ready(Some(restart)) = self.offered.poll(cx) {
+            let now = self.clock.instant(self.clock.now()).into_std();
+            let answer = self.peer.restart(now, &restart.offer);
+            restart.answer(answer);
         }
     }
 

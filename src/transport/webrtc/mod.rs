@@ -16,12 +16,14 @@ mod leg;
 mod offer;
 mod peer;
 mod port;
+mod restart;
 mod sideband;
 mod sound;
 
 pub use leg::{PeerLeg, Seated};
 pub use offer::{BadOffer, CANDIDATES_MAX, Offer};
 pub use port::{Port, PortStats, Seat};
+pub use restart::Restarts;
 pub use sideband::{Door, NoEntry, SIDEBANDS_MAX, Sideband, Voice};
 
 use crate::time::Timestamp;

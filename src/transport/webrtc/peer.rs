@@ -70,6 +70,7 @@ pub(super) struct Peer {
     sender: RTCRtpSenderId,
     ssrc: u32,
     payload_type: u8,
+    fingerprint: String,
     events: Option<RTCDataChannelId>,
     said: VecDeque<Said>,
 }
@@ -117,10 +118,38 @@ impl Peer {
             sender,
             ssrc,
             payload_type: offer.payload_type,
+            fingerprint: offer.fingerprint().to_owned(),
             events: None,
             said: VecDeque::new(),
         };
         Ok((peer, answer.sdp))
+    }
+
+    /// The same peer offers again, as its network is another now. Our name and password stay: the
+    /// library has only those it was made with.
+    pub fn restart(&mut self, now: Instant, offer: &Offer) -> Result<String, BadOffer> {
+        if offer.fingerprint() != self.fingerprint {
+            return Err(BadOffer::OtherPeer);
+        }
+        if offer.payload_type != self.payload_type {
+            return Err(BadOffer::OtherPayloadType(offer.payload_type, self.payload_type));
+        }
+        let answered = self.answer_again(now, offer);
+        if answered.is_err() {
+            // As it was before; where it is so already there is nothing to be undone.
+            let undo = RTCSessionDescription::rollback(None);
+            let _ = undo.and_then(|undo| self.pc.set_remote_description(now, undo));
+        }
+        answered.map_err(|fault| BadOffer::NotSdp(fault.to_string()))
+    }
+
+    fn answer_again(&mut self, now: Instant, offer: &Offer) -> Result<String, RtcError> {
+        let described = RTCSessionDescription::offer(offer.sdp.clone())?;
+        self.pc.set_remote_description(now, described)?;
+        let answer = self.pc.create_answer(None)?;
+        let sdp = answer.sdp.clone();
+        self.pc.set_local_description(now, answer)?;
+        Ok(self.pc.local_description().map_or(sdp, |described| described.sdp))
     }
 
     /// A datagram came.
