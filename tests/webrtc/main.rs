@@ -1,5 +1,6 @@
 //! Calls from browsers: a server in this process, and a peer over loopback.
 
+mod bad_input;
 mod conversation;
 mod ends;
 mod network;

@@ -12,7 +12,9 @@ use rtc::media_stream::MediaStreamTrack;
 use rtc::peer_connection::configuration::RTCConfigurationBuilder;
 use rtc::peer_connection::configuration::RTCOfferOptions;
 use rtc::peer_connection::configuration::media_engine::{MIME_TYPE_OPUS, MediaEngine};
-use rtc::peer_connection::configuration::setting_engine::SettingEngineBuilder;
+use rtc::peer_connection::configuration::setting_engine::{
+    SctpMaxMessageSize, SettingEngineBuilder,
+};
 use rtc::peer_connection::event::{RTCDataChannelEvent, RTCPeerConnectionEvent};
 use rtc::peer_connection::message::{RTCMessage, TaggedRTCMessage};
 use rtc::peer_connection::sdp::RTCSessionDescription;
@@ -35,6 +37,8 @@ use crate::rig::{LIMIT, Rig};
 /// What this peer calls Opus.
 const PAYLOAD_TYPE: u8 = 111;
 const SSRC: u32 = 7;
+/// Longest message, as Chromium has it.
+const MESSAGE_MAX: u32 = 262_144;
 /// Long enough for what is on its way over loopback.
 pub const MOMENT: Duration = Duration::from_millis(100);
 const FRAME: Duration = Duration::from_millis(20);
@@ -138,7 +142,7 @@ impl Peer {
         peer
     }
 
-    fn take_answer(&mut self, answer: &Answer) {
+    pub fn take_answer(&mut self, answer: &Answer) {
         assert_eq!(answer.status, 201, "{}", answer.text());
         assert_eq!(answer.header("content-type"), Some("application/sdp"));
         self.location = answer.header("location").unwrap().to_owned();
@@ -149,6 +153,11 @@ impl Peer {
 
     /// A peer and its offer, which has no candidates, as browsers send it.
     pub async fn offering() -> (Peer, String) {
+        Peer::offering_on("oai-events").await
+    }
+
+    /// The same with a channel of this label.
+    pub async fn offering_on(label: &str) -> (Peer, String) {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let local = socket.local_addr().unwrap();
         let mut media = MediaEngine::default();
@@ -164,6 +173,7 @@ impl Peer {
         media.register_codec(parameters, RtpCodecKind::Audio).unwrap();
         let settings = SettingEngineBuilder::new()
             .with_include_loopback_candidate(true)
+            .with_sctp_max_message_size(SctpMaxMessageSize::Bounded(MESSAGE_MAX))
             .with_ice_connection_attempts(Some(FRAME), Some(100))
             .build();
         let mut pc = RTCPeerConnectionBuilder::new()
@@ -180,7 +190,7 @@ impl Peer {
         let track =
             MediaStreamTrack::new(name(), name(), name(), RtpCodecKind::Audio, vec![encoding]);
         let sender = pc.add_track(track).unwrap();
-        let events_channel = pc.create_data_channel("oai-events", None).unwrap().id();
+        let events_channel = pc.create_data_channel(label, None).unwrap().id();
         let offer = pc.create_offer(None).unwrap();
         let sdp = offer.sdp.clone();
         pc.set_local_description(now(), offer).unwrap();

@@ -1,5 +1,6 @@
 //! Further offers for a call: its peer's network has changed, or they are not its peer's at all.
 
+use crate::bad_input::{no_more_files_than, open_files};
 use crate::http;
 use crate::peer::{MOMENT, Peer, now, post_at};
 use crate::rig::Rig;
@@ -65,17 +66,13 @@ async fn an_offer_that_is_not_the_peers_own_changes_nothing() {
     rig.quiet().await;
 }
 
-fn sockets() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
-}
-
 #[tokio::test]
 async fn offers_for_calls_that_are_over_leave_nothing_behind() {
     let rig = Rig::start(&[]).await;
     let (mut peer, offer) = Peer::calling(&rig).await;
     peer.close().await;
     rig.quiet().await;
-    let before = sockets();
+    let before = open_files();
     for _ in 0..100 {
         let again = (0..10).map(|_| post_at(&rig, &peer.location, SDP, &offer));
         for answer in futures_util::future::join_all(again).await {
@@ -89,5 +86,5 @@ async fn offers_for_calls_that_are_over_leave_nothing_behind() {
     peer.listen(MOMENT).await;
     rig.quiet().await;
     assert_eq!(rig.serving.port_stats().map(|stats| stats.seats), Some(0));
-    assert!(sockets() <= before + 4, "{} sockets, {before} before", sockets());
+    no_more_files_than(before).await;
 }

@@ -11,7 +11,6 @@ use bytes::BytesMut;
 use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::Clock;
 use super::demux::check_name;
 use super::offer::{BadOffer, Offer};
 use super::peer::{Credentials, MESSAGE_MAX, Peer, Said};
@@ -19,6 +18,7 @@ use super::port::{Datagram, Port, Seat};
 use super::restart::{Offered, Restarts};
 use super::sideband::{Door, Sidebands};
 use super::sound::{SoundIn, SoundOut};
+use super::{Clock, EVENTS_LABEL};
 use crate::leg::{FromCaller, HangUp, ToCaller};
 use crate::time::{Timestamp, ms};
 use crate::transport::realtime::{Audible, Defaults, Medium, Outbox, OutputBuffer, Protocol};
@@ -293,6 +293,13 @@ impl PeerLeg {
                     self.heard.extend(self.fresh.drain(..));
                 }
                 Said::Binary if is_open => self.protocol.hear_binary(&mut self.outbox),
+                Said::OtherChannel { id, label } => {
+                    self.protocol.hear_channel(&label, EVENTS_LABEL, &mut self.aside);
+                    let at = self.clock.instant(now).into_std();
+                    while let Some(refusal) = self.aside.pop_text() {
+                        self.peer.say_on(at, id, &refusal);
+                    }
+                }
                 Said::Event(_) | Said::Binary => {}
                 Said::Sound { sequence, timestamp, payload } => {
                     self.ear.push(now, sequence, timestamp, payload);

@@ -57,6 +57,8 @@ pub(super) enum Said {
     Event(String),
     /// A message that is no text.
     Binary,
+    /// A channel that is not the events' was opened.
+    OtherChannel { id: RTCDataChannelId, label: String },
     /// A packet of sound.
     Sound { sequence: u16, timestamp: u32, payload: Bytes },
     /// The peer is gone, in a word.
@@ -165,7 +167,8 @@ impl Peer {
             ecn: None,
             transport_protocol: TransportProtocol::UDP,
         };
-        // What it is not, it does not become by our complaining.
+        // What it is not, it does not become by our complaining. A message over the size (the
+        // smaller one of offer and answer) is among it: the library drops it without a word.
         let _ = self.pc.handle_read(TaggedBytesMut { now, transport, message });
     }
 
@@ -202,8 +205,13 @@ impl Peer {
 
     /// Says one event. `false`: it cannot be sent.
     pub fn say_event(&mut self, now: Instant, event: &str) -> bool {
-        let channel = self.events.and_then(|id| self.pc.data_channel(id));
-        channel.is_some_and(|mut channel| channel.send_text(now, event).is_ok())
+        self.events.is_some_and(|id| self.say_on(now, id, event))
+    }
+
+    /// Says something on any channel. `false`: it cannot be sent.
+    pub fn say_on(&mut self, now: Instant, id: RTCDataChannelId, text: &str) -> bool {
+        let channel = self.pc.data_channel(id);
+        channel.is_some_and(|mut channel| channel.send_text(now, text).is_ok())
     }
 
     /// Bytes of events that the peer has not confirmed yet.
@@ -237,10 +245,13 @@ impl Peer {
     fn note(&mut self, event: RTCPeerConnectionEvent) {
         match event {
             RTCPeerConnectionEvent::OnDataChannel(RTCDataChannelEvent::OnOpen(id)) => {
-                let label = self.pc.data_channel(id).map(|channel| channel.label().to_owned());
-                if self.events.is_none() && label.as_deref() == Some(EVENTS_LABEL) {
+                let channel = self.pc.data_channel(id);
+                let Some(label) = channel.map(|channel| channel.label().to_owned()) else { return };
+                if self.events.is_none() && label == EVENTS_LABEL {
                     self.events = Some(id);
                     self.said.push_back(Said::Opened);
+                } else {
+                    self.said.push_back(Said::OtherChannel { id, label });
                 }
             }
             RTCPeerConnectionEvent::OnDataChannel(RTCDataChannelEvent::OnClose(id))
