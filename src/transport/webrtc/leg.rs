@@ -74,8 +74,9 @@ fn letters(bytes: &[u8]) -> String {
 
 /// The Realtime events on a data channel, sound as Opus over RTP.
 ///
-/// *Heard* is what was sent, by the call's own paced clock, at most 40 ms ahead, less the 60 ms that
-/// the network and the far end's buffer hold; on an interruption we truncate the answer ourselves, as nobody but us knows what was played.
+/// *Heard* is what was sent, by the call's own paced clock, at most 40 ms ahead, less the 60 ms
+/// that the network and the far end's buffer hold; on an interruption we truncate the answer
+/// ourselves, as nobody but us knows what was played.
 ///
 /// Nothing is kept back here: what the call paces goes out at once, so that a pause of the call is
 /// silence at the far end.
@@ -309,8 +310,8 @@ impl PeerLeg {
         }
     }
 
-    /// What sidebands say goes the same way; what they do wrong is told to them alone. `true`: there
-    /// may be more.
+    /// What sidebands say goes the same way; what they do wrong is told to them alone. `true`:
+    /// there may be more.
     fn listen_aside(&mut self, cx: &mut Context<'_>) -> bool {
         for _ in 0..BURST {
             let Poll::Ready(said) = self.sidebands.poll_said(cx) else { return false };

@@ -207,8 +207,8 @@ mod tests {
         );
     }
 
-    /// A sender 200 ms late that is late no more: the ear catches up, and nowhere does the wave jump
-    /// by more than it does by itself.
+    /// A sender 200 ms late that is late no more: the ear catches up, and nowhere does the wave
+    /// jump by more than it does by itself.
     #[test]
     fn catching_up_does_not_click() {
         let (mut out, mut ear) = (SoundOut::new(1, 2).unwrap(), SoundIn::new().unwrap());
