@@ -311,7 +311,9 @@ impl Call {
     pub(super) fn new_playout(&self, now: Timestamp) -> crate::turn::playout::Playout {
         let (rate_hz, lead) = (self.settings.out_rate_hz, self.profile.lead);
         let begins = now.max(self.plays_until);
-        crate::turn::playout::Playout::new(begins, rate_hz, lead).at_pace(self.pace)
+        crate::turn::playout::Playout::new(begins, rate_hz, lead)
+            .heard_after(self.profile.far_end_delay)
+            .at_pace(self.pace)
     }
 
     fn response_head(&self, answer: &Answer) -> crate::leg::ResponseHead {

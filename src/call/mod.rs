@@ -192,7 +192,7 @@ impl Call {
             sound_at: Duration::ZERO,
             taken_to: Duration::ZERO,
             last_birth: Timestamp::ZERO,
-            pace: crate::turn::playout::CHARS_PER_S,
+            pace: crate::turn::script::CHARS_PER_S,
             plays_until: now,
             unanswered: false,
             unheard: None,

@@ -55,6 +55,8 @@ pub struct Profile {
     pub fallback_start: Duration,
     /// How far ahead of the far end's playing we send.
     pub lead: Duration,
+    /// The far end plays what it gets so much later.
+    pub far_end_delay: Duration,
     /// The barge-in policy.
     pub barge_in: BargeIn,
     /// What reads the end of a turn from what was said.

@@ -75,6 +75,7 @@ impl Config {
             budget: agent.limits.turn_budget,
             fallback_start: self.fallback.start,
             lead: self.playout.lead,
+            far_end_delay: Duration::ZERO,
             end: self.end_policy(),
             silence: self.turn.silence,
             speculative: self.turn.speculative,

@@ -215,6 +215,7 @@ impl Service {
     ) {
         let Accepted { mut identity, mut profile, metadata } = accepted;
         profile.lead = leg.lead_max().map_or(profile.lead, |most| profile.lead.min(most));
+        profile.far_end_delay = leg.far_end_delay();
         identity.greeting = identity.greeting.filter(|_| leg.greets());
         let (call, owners) = (identity.call, identity.owners());
         let now = self.clock.now();

@@ -43,10 +43,15 @@ pub trait Leg: Send {
         false
     }
 
-    /// The most that this transport may be sent ahead of the caller's ear, where that is less than
-    /// the configuration allows.
+    /// The most that this transport may be sent ahead of its own time, where that is less than the
+    /// configuration allows. The far end's delay comes on top of it.
     fn lead_max(&self) -> Option<Duration> {
         None
+    }
+
+    /// The caller hears what was sent so much later, as far as we can know.
+    fn far_end_delay(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// The transport's name in traces and records: `realtime`, `twilio`, …

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::dialogue::{Item, ItemBody, ItemStatus, Message, Role, ToolCall};
 use crate::id::ItemId;
 use crate::leg::Place;
-use crate::turn::playout::Script;
+use crate::turn::script::Script;
 
 /// Most items a conversation keeps; the oldest go first.
 pub const ITEMS_MAX: usize = 2_000;

@@ -8,5 +8,6 @@ pub mod history;
 pub mod number;
 pub mod phrase;
 pub mod playout;
+pub mod script;
 pub mod speech;
 pub mod words;

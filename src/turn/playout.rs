@@ -1,9 +1,9 @@
 //! Paced sending of one answer's sound, and what of it was heard.
 //!
 //! Nothing is sent more than `lead` ahead of what the far end can have played, so that pause, clear
-//! and
-//! *heard* mean something on every transport (DESIGN section 4, *Pacing*). Heard is the paced
-//! clock, never more than was sent, corrected by what the far end reports.
+//! and *heard* mean something on every transport (DESIGN section 4, *Pacing*). Heard is the paced
+//! clock, never more than was sent, corrected by what the far end reports. Where the far end plays
+//! what it gets only after a while, the clock starts that much later whenever it has run dry.
 
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use crate::audio::{FRAME, Pcm, duration_to_samples, samples_to_duration};
 use crate::dialogue::WordTime;
 use crate::time::Timestamp;
 use crate::turn::backlog::Backlog;
+use crate::turn::script::{Phrases, Script};
 
 /// Most sound of one answer that may wait to be sent.
 pub const BACKLOG_MAX: Duration = Duration::from_secs(180);
@@ -20,18 +21,16 @@ pub const BACKLOG_MAX: Duration = Duration::from_secs(180);
 pub struct Playout {
     rate_hz: u32,
     lead: Duration,
+    /// The far end plays what it gets so much later.
+    delay: Duration,
     waiting: Backlog,
-    phrases: Vec<Sounding>,
+    phrases: Phrases,
     sent: usize,
-    received: usize,
     /// What the far end had played at `mark`.
     played: Duration,
     mark: Timestamp,
     sending: Sending,
     complete: bool,
-    told: usize,
-    /// Speaking rate while no phrase has come completely.
-    assumed: u64,
     /// The far end has said that no more than this will be heard.
     capped: Option<Duration>,
 }
@@ -46,58 +45,43 @@ enum Sending {
     Halted,
 }
 
-/// A phrase and where its sound lies.
-#[derive(Clone, Debug)]
-struct Sounding {
-    index: u32,
-    text: String,
-    start: usize,
-    samples: usize,
-    whole: bool,
-    words: Vec<WordTime>,
-}
-
 impl Playout {
     /// Nothing to play yet; the far end will hear its first sample at `now` at the earliest.
     pub fn new(now: Timestamp, rate_hz: u32, lead: Duration) -> Self {
         Playout {
             rate_hz,
             lead,
+            delay: Duration::ZERO,
             waiting: Backlog::default(),
-            phrases: Vec::new(),
+            phrases: Phrases::new(rate_hz),
             sent: 0,
-            received: 0,
             played: Duration::ZERO,
             mark: now,
             sending: Sending::Goes,
             complete: false,
-            told: 0,
-            assumed: CHARS_PER_S,
             capped: None,
         }
     }
 
+    /// The far end plays what it gets so much later; `lead` does not count that time.
+    pub fn heard_after(self, delay: Duration) -> Self {
+        Playout { delay, ..self }
+    }
+
     /// The voice is known from earlier answers: it says so many characters a second.
-    pub fn at_pace(self, chars_per_s: u64) -> Self {
-        Playout { assumed: chars_per_s, ..self }
+    pub fn at_pace(mut self, chars_per_s: u64) -> Self {
+        self.phrases.assume(chars_per_s);
+        self
     }
 
     /// A phrase whose sound will come.
     pub fn announce(&mut self, index: u32, text: &str) {
-        let (text, start) = (text.to_owned(), self.received);
-        self.phrases.push(Sounding {
-            index,
-            text,
-            start,
-            samples: 0,
-            whole: false,
-            words: Vec::new(),
-        });
+        self.phrases.announce(index, text);
     }
 
     /// What was announced last ends without a space.
     pub fn ends_bare(&self) -> bool {
-        self.phrases.last().is_some_and(|phrase| !phrase.text.ends_with(char::is_whitespace))
+        self.phrases.ends_bare()
     }
 
     /// Sound of a phrase. False when the backlog is full: a synthesiser that never ends.
@@ -105,24 +89,14 @@ impl Playout {
         if samples_to_duration(self.waiting.len(), self.rate_hz) > BACKLOG_MAX {
             return false;
         }
-        let received = self.received;
-        if let Some(phrase) = self.phrases.iter_mut().find(|phrase| phrase.index == index) {
-            if phrase.samples == 0 {
-                phrase.start = received;
-            }
-            phrase.samples += samples.len();
-        }
-        self.received += samples.len();
+        self.phrases.sounds(index, samples.len());
         self.waiting.push(samples);
         true
     }
 
     /// All sound of a phrase has come.
     pub fn phrase_done(&mut self, index: u32, words: Vec<WordTime>) {
-        if let Some(phrase) = self.phrases.iter_mut().find(|phrase| phrase.index == index) {
-            phrase.whole = true;
-            phrase.words = words;
-        }
+        self.phrases.phrase_done(index, words);
     }
 
     /// No sound follows.
@@ -132,7 +106,7 @@ impl Playout {
 
     /// Some sound has come.
     pub fn has_sound(&self) -> bool {
-        self.received > 0
+        self.phrases.has_sound()
     }
 
     /// Some sound has been sent.
@@ -148,6 +122,7 @@ impl Playout {
         if self.is_paused() || !whole || self.next_frame_at(now) > now {
             return None;
         }
+        self.arrive(now);
         let samples = self.waiting.take(frame);
         self.sent += samples.len();
         Some(Pcm { rate_hz: self.rate_hz, samples })
@@ -163,20 +138,12 @@ impl Playout {
     /// The text of the next phrase whose sound has begun to be sent and that was not told before. A
     /// phrase that has no sound (a lone dash) is told with those around it.
     pub fn next_begun(&mut self) -> Option<String> {
-        let phrase = self.phrases.get(self.told)?;
-        let silent = phrase.samples == 0 && phrase.whole;
-        if !silent && (phrase.samples == 0 || phrase.start >= self.sent) {
-            return None;
-        }
-        self.told += 1;
-        Some(phrase.text.clone())
+        self.phrases.next_begun(self.sent)
     }
 
     /// A phrase in front of this one with words in it, of which not all sound has come.
     pub fn has_unspoken(&self, before: u32) -> bool {
-        let words = |text: &str| text.chars().any(char::is_alphanumeric);
-        let spoken = |p: &Sounding| p.whole && p.samples > 0;
-        self.phrases.iter().any(|p| p.index < before && !spoken(p) && words(&p.text))
+        self.phrases.has_unspoken(before)
     }
 
     /// A frame waits to be sent.
@@ -191,7 +158,7 @@ impl Playout {
         let frame = duration_to_samples(FRAME, self.rate_hz);
         let missing = self.waiting.len().next_multiple_of(frame) - self.waiting.len();
         self.waiting.push(&vec![0; missing]);
-        self.received += missing;
+        self.phrases.rests(missing);
     }
 
     /// The far end still plays something else until then.
@@ -202,7 +169,18 @@ impl Playout {
 
     fn next_frame_at(&self, now: Timestamp) -> Timestamp {
         let ahead = self.sent_time().saturating_sub(self.heard(now)) + FRAME;
-        now + (ahead + self.mark.since(now)).saturating_sub(self.lead)
+        // The clock does not run yet at a far end that has run dry: it runs as the frame is sent.
+        let until_heard = (ahead + self.mark.since(now)).saturating_sub(self.delay);
+        now + until_heard.saturating_sub(self.lead)
+    }
+
+    /// What is sent now is not heard before the delay has passed; where less than that is still to
+    /// be played, the far end runs dry in between.
+    fn arrive(&mut self, now: Timestamp) {
+        let dry = (now + self.delay).since(self.ends_at(now));
+        if !dry.is_zero() {
+            self.mark += dry;
+        }
     }
 
     /// How much has been sent.
@@ -231,6 +209,9 @@ impl Playout {
     /// Goes on where it stopped.
     pub fn resume(&mut self, now: Timestamp) {
         self.advance(now);
+        if self.sending == Sending::Halted {
+            self.mark += self.delay;
+        }
         self.sending = Sending::Goes;
     }
 
@@ -276,104 +257,18 @@ impl Playout {
 
     /// Words and when each has been said, over all phrases, for the history.
     pub fn script(&self) -> Script {
-        let mut script = Script::default();
-        let pace = self.pace();
-        for phrase in &self.phrases {
-            phrase.append_to(&mut script, self.rate_hz, pace);
-        }
-        script
+        self.phrases.script()
     }
 
     /// How many characters this voice says in a second, from the phrases that have come
     /// completely.
     pub fn pace(&self) -> u64 {
-        let whole = self.phrases.iter().filter(|phrase| phrase.whole && phrase.samples > 0);
-        let (chars, samples) = whole
-            .map(|phrase| (phrase.text.len() as u64, phrase.samples as u64))
-            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        match samples {
-            0 => self.assumed,
-            samples => (chars * u64::from(self.rate_hz) / samples).clamp(4, 40),
-        }
+        self.phrases.pace()
     }
 
     /// A question sounds, or has just sounded: an answer to it may still come.
     pub fn asks(&self, now: Timestamp) -> bool {
-        let heard = duration_to_samples(self.heard(now), self.rate_hz);
-        let fresh = heard.saturating_sub(duration_to_samples(ANSWERED_WITHIN, self.rate_hz));
-        let begun = |p: &&Sounding| p.samples > 0 && p.start <= heard;
-        let is_question = |p: &Sounding| p.text.trim_end().ends_with('?');
-        let mut last = self.phrases.iter().rev().filter(begun);
-        match last.next() {
-            Some(phrase) if is_question(phrase) => true,
-            Some(phrase) if phrase.start >= fresh => last.next().is_some_and(is_question),
-            Some(_) | None => false,
-        }
-    }
-}
-
-/// How long behind a question its answer may come, although the agent goes on.
-const ANSWERED_WITHIN: Duration = Duration::from_millis(1_500);
-/// Speaking rate assumed while no phrase has come completely: a slow one, because a word too few in
-/// the history is asked again, and a word too many was never heard.
-pub const CHARS_PER_S: u64 = 12;
-
-impl Sounding {
-    fn append_to(&self, script: &mut Script, rate_hz: u32, chars_per_s: u64) {
-        let start = samples_to_duration(self.start, rate_hz);
-        let base = script.text.len();
-        script.text.push_str(&self.text);
-        if self.samples == 0 {
-            return;
-        }
-        if !self.words.is_empty() {
-            script.words.extend(self.words.iter().map(|word| WordTime {
-                text_end: base + word.text_end.min(self.text.len()),
-                end: start + word.end,
-            }));
-            return;
-        }
-        let estimate = Duration::from_millis(self.text.len() as u64 * 1000 / chars_per_s);
-        let come = samples_to_duration(self.samples, rate_hz);
-        let length = if self.whole { come } else { come.max(estimate) };
-        let total = self.text.trim_end().len().max(1) as u32;
-        for end in word_ends(&self.text) {
-            let at = start + length * (end as u32).min(total) / total;
-            script.words.push(WordTime { text_end: base + end, end: at });
-        }
-    }
-}
-
-/// Byte positions behind each word.
-fn word_ends(text: &str) -> impl Iterator<Item = usize> + '_ {
-    let mut previous_is_space = true;
-    let mut ends = Vec::new();
-    for (at, c) in text.char_indices() {
-        if c.is_whitespace() && !previous_is_space {
-            ends.push(at);
-        }
-        previous_is_space = c.is_whitespace();
-    }
-    if !previous_is_space {
-        ends.push(text.len());
-    }
-    ends.into_iter()
-}
-
-/// An answer's words and when each has been said: what *heard* is cut from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Script {
-    /// All of its text.
-    pub text: String,
-    /// Its words in order.
-    pub words: Vec<WordTime>,
-}
-
-impl Script {
-    /// The words that had been said completely when this much was heard.
-    pub fn heard(&self, played: Duration) -> &str {
-        let end = self.words.iter().take_while(|word| word.end <= played).last();
-        self.text[..end.map_or(0, |word| word.text_end)].trim_end()
+        self.phrases.asks(self.heard(now))
     }
 }
 
@@ -397,18 +292,6 @@ mod tests {
 
     fn drain(playout: &mut Playout, now: Timestamp) -> usize {
         std::iter::from_fn(|| playout.poll(now)).map(|pcm| pcm.samples.len() / 8).sum()
-    }
-
-    #[test]
-    fn the_pace_of_earlier_answers_is_assumed_of_a_phrase_that_has_not_come_completely() {
-        let text = "one two three four five six seven eight nine ten";
-        let heard = |pace: u64| {
-            let mut playout = Playout::new(at(0), 8_000, ms(200)).at_pace(pace);
-            playout.announce(0, text);
-            assert!(playout.push(0, &[1; 16_000]));
-            playout.script().heard(ms(2_000)).split(' ').count()
-        };
-        assert_eq!((heard(CHARS_PER_S), heard(8)), (5, 3));
     }
 
     #[test]
@@ -448,6 +331,68 @@ mod tests {
         assert_eq!(drain(&mut playout, at(600)), 0, "200 ms are sent again by the leg");
         assert_eq!(drain(&mut playout, at(640)), 40);
         assert_eq!(playout.heard(at(700)), ms(200));
+    }
+
+    /// One second at a far end that plays what it gets 60 ms later, sent 40 ms ahead.
+    fn one_second_far_away() -> Playout {
+        Playout { lead: ms(40), ..one_second() }.heard_after(ms(60))
+    }
+
+    #[test]
+    fn a_far_end_that_plays_later_has_heard_less_and_is_sent_no_more() {
+        let (mut near, mut far) = (Playout { lead: ms(40), ..one_second() }, one_second_far_away());
+        for tick in 0..=48 {
+            let now = at(tick * 20);
+            assert_eq!(drain(&mut near, now), drain(&mut far, now), "{tick}");
+            assert_eq!(far.heard(now), ms((tick * 20).saturating_sub(60)), "{tick}");
+        }
+        assert!(far.all_sent());
+        assert_eq!((near.ends_at(at(960)), far.ends_at(at(960))), (at(1_000), at(1_060)));
+        assert_eq!(far.heard(at(1_060)), ms(1_000));
+    }
+
+    #[test]
+    fn a_far_end_that_ran_dry_starts_later_again() {
+        let mut playout = one_second_far_away();
+        assert_eq!(drain(&mut playout, at(0)), 40);
+        playout.pause(at(10));
+        assert_eq!((playout.heard(at(80)), playout.heard(at(500))), (ms(20), ms(40)));
+        playout.resume(at(500));
+        assert_eq!(drain(&mut playout, at(500)), 40);
+        assert_eq!((playout.heard(at(560)), playout.heard(at(590))), (ms(40), ms(70)));
+        assert_eq!(playout.ends_at(at(500)), at(600));
+    }
+
+    #[test]
+    fn a_short_gap_on_the_way_is_one_at_the_far_end() {
+        let mut playout = one_second_far_away();
+        assert_eq!(drain(&mut playout, at(0)), 40);
+        // 30 ms behind the last sample on the way: the far end has 30 ms left to play.
+        assert_eq!(drain(&mut playout, at(70)), 40);
+        assert_eq!(playout.ends_at(at(70)), at(170));
+        assert!(playout.heard(at(100)) <= ms(40));
+        assert_eq!(playout.heard(at(170)), ms(80));
+    }
+
+    #[test]
+    fn what_the_far_end_plays_of_another_answer_is_not_waited_for_twice() {
+        let mut playout = one_second_far_away();
+        playout.begin_behind(at(0), at(90));
+        assert_eq!(drain(&mut playout, at(0)), 0, "its last 30 ms are still to arrive");
+        assert_eq!(playout.next_due(at(0)), Some(at(10)));
+        assert_eq!(drain(&mut playout, at(10)), 20);
+        assert_eq!(playout.ends_at(at(10)), at(110));
+    }
+
+    #[test]
+    fn a_cleared_far_end_starts_later_too() {
+        let mut playout = one_second_far_away();
+        drain(&mut playout, at(0));
+        drain(&mut playout, at(40));
+        playout.halt(at(70));
+        assert_eq!(playout.heard(at(500)), ms(10));
+        playout.resume(at(500));
+        assert_eq!((playout.heard(at(560)), playout.heard(at(600))), (ms(10), ms(50)));
     }
 
     #[test]

@@ -157,7 +157,7 @@ const TWILIO: &str = "/v1/twilio";
 
 const CALLS: &str = "/v1/realtime/calls";
 
-const ASKED: [Asked; 47] = [
+const ASKED: [Asked; 48] = [
     ("GET", "/healthz", "/healthz", ""),
     ("GET", "/readyz", "/readyz", ""),
     ("GET", "/metrics", "/metrics", ""),
@@ -204,6 +204,7 @@ const ASKED: [Asked; 47] = [
     ("POST", "/v1/realtime/client_secrets", "/v1/realtime/client_secrets", "{\"session\": 1}"),
     ("GET", "/v1/realtime", "/v1/realtime", ""),
     ("POST", CALLS, CALLS, ""),
+    ("POST", "/v1/realtime/calls/{id}", "/v1/realtime/calls/call-99", ""),
     ("POST", "/v1/realtime/calls/{id}/hangup", "/v1/realtime/calls/call-99/hangup", ""),
     ("GET", TWILIO, TWILIO, ""),
     ("POST", "/v1/twilio/voice", "/v1/twilio/voice", ""),

@@ -7,6 +7,7 @@ use crate::openapi::Checker;
 use crate::rig::{Rig, enabled, eventually};
 
 const PATH: &str = "/v1/realtime/calls";
+const ONE: &str = "/v1/realtime/calls/{id}";
 
 /// What a browser offers, as far as it matters.
 const OFFER: &str = "v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:BUNDLE 0 1\r\n\
@@ -21,6 +22,11 @@ async fn offer(rig: &Rig, more: &[(&str, &str)], sdp: &str) -> Answer {
     let kind = [("Content-Type", "application/sdp")];
     let headers: Vec<(&str, &str)> = kind.iter().chain(more).copied().collect();
     http::ask(rig.serving.address, "POST", PATH, &headers, sdp).await
+}
+
+async fn again(rig: &Rig, location: &str, sdp: &str) -> Answer {
+    let kind = [("Content-Type", "application/sdp")];
+    http::ask(rig.serving.address, "POST", location, &kind, sdp).await
 }
 
 /// Every documented answer but those to a missing key and a missing content type.
@@ -42,12 +48,33 @@ pub async fn answers(checker: &mut Checker) {
     let (waited, refused) = tokio::join!(offer(&rig, &[], OFFER), queued());
     checker.check("POST", PATH, &waited);
     checker.check("POST", PATH, &refused);
-    let hang_up = format!("{}/hangup", accepted.header("location").unwrap());
+    let location = accepted.header("location").unwrap();
+    beside(&rig, checker, location).await;
+    for sdp in [&*OFFER.replace("ufrag:abcd", "ufrag:efgh"), "v=0"] {
+        checker.check("POST", ONE, &again(&rig, location, sdp).await);
+    }
+    let hang_up = format!("{location}/hangup");
     let hung_up = http::ask(rig.serving.address, "POST", &hang_up, &[], "").await;
     checker.check("POST", "/v1/realtime/calls/{id}/hangup", &hung_up);
     rig.quiet().await;
+    beside(&rig, checker, location).await;
+    checker.check("POST", ONE, &again(&rig, location, OFFER).await);
+    checker.check("POST", ONE, &again(&rig, "/v1/realtime/calls/call-99", OFFER).await);
     rig.put("/v1/drain", &enabled(true)).await;
     checker.check("POST", PATH, &offer(&rig, &[], OFFER).await);
     let without = Rig::start(&["webrtc.listen=\"\""]).await;
     checker.check("POST", PATH, &offer(&without, &[], OFFER).await);
+}
+
+/// Beside a call as many as may be, and one more; and one that is none.
+async fn beside(rig: &Rig, checker: &mut Checker, location: &str) {
+    let address = rig.serving.address;
+    let names = [location.rsplit('/').next().unwrap(), "call-99"];
+    let mut there = Vec::new();
+    for name in [names[1], names[0], names[0], names[0], names[0], names[0]] {
+        let path = format!("/v1/realtime?call_id={name}");
+        let mut stream = http::knock_at(address, &path, &[]).await;
+        checker.check("GET", "/v1/realtime", &http::answer(&mut stream).await);
+        there.push(stream);
+    }
 }

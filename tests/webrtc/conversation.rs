@@ -165,7 +165,10 @@ async fn a_client_clears_what_sounds() {
     peer.until("response.done").await;
     peer.until("output_audio_buffer.cleared").await;
     let cut = now();
+    let truncated = peer.until("conversation.item.truncated").await;
     peer.listen(Duration::from_millis(500)).await;
+    let (came_ms, heard_ms) = (20 * peer.heard.len(), truncated["audio_end_ms"].as_u64().unwrap());
+    assert!(came_ms as u64 >= heard_ms + 50, "{heard_ms} of {came_ms} ms: the last 60 were not");
     assert_eq!(peer.loud_since(cut + Duration::from_millis(60)), 0);
     assert_eq!(peer.of("error").count(), 0);
     peer.close().await;

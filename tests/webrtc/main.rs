@@ -1,11 +1,17 @@
 //! Calls from browsers: a server in this process, and a peer over loopback.
 
+mod bad_input;
 mod conversation;
 mod ends;
 mod network;
 mod offers;
 mod peer;
+mod restart;
+mod sideband;
 
+#[allow(dead_code, reason = "every test binary uses its own part of this")]
+#[path = "../server/client.rs"]
+mod client;
 #[allow(dead_code, reason = "every test binary uses its own part of this")]
 #[path = "../server/http.rs"]
 mod http;

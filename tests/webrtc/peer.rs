@@ -10,8 +10,11 @@ use rtc::data_channel::RTCDataChannelId;
 use rtc::interceptor::Registry;
 use rtc::media_stream::MediaStreamTrack;
 use rtc::peer_connection::configuration::RTCConfigurationBuilder;
+use rtc::peer_connection::configuration::RTCOfferOptions;
 use rtc::peer_connection::configuration::media_engine::{MIME_TYPE_OPUS, MediaEngine};
-use rtc::peer_connection::configuration::setting_engine::SettingEngineBuilder;
+use rtc::peer_connection::configuration::setting_engine::{
+    SctpMaxMessageSize, SettingEngineBuilder,
+};
 use rtc::peer_connection::event::{RTCDataChannelEvent, RTCPeerConnectionEvent};
 use rtc::peer_connection::message::{RTCMessage, TaggedRTCMessage};
 use rtc::peer_connection::sdp::RTCSessionDescription;
@@ -34,6 +37,10 @@ use crate::rig::{LIMIT, Rig};
 /// What this peer calls Opus.
 const PAYLOAD_TYPE: u8 = 111;
 const SSRC: u32 = 7;
+/// Longest message, as Chromium has it.
+const MESSAGE_MAX: u32 = 262_144;
+/// Long enough for what is on its way over loopback.
+pub const MOMENT: Duration = Duration::from_millis(100);
 const FRAME: Duration = Duration::from_millis(20);
 
 pub struct Peer {
@@ -77,6 +84,43 @@ impl Peer {
         peer
     }
 
+    /// Calls, and keeps the offer.
+    pub async fn calling(rig: &Rig) -> (Peer, String) {
+        let (mut peer, offer) = Peer::offering().await;
+        peer.take_answer(&post(rig, "application/sdp", &offer).await);
+        peer.until("session.created").await;
+        (peer, offer)
+    }
+
+    /// Calls with a key.
+    pub async fn call_as(rig: &Rig, key: &str) -> Peer {
+        let bearer = format!("Bearer {key}");
+        let headers = [("Content-Type", "application/sdp"), ("Authorization", bearer.as_str())];
+        let (mut peer, offer) = Peer::offering().await;
+        let path = "/v1/realtime/calls";
+        peer.take_answer(&http::ask(rig.serving.address, "POST", path, &headers, &offer).await);
+        peer.until("session.created").await;
+        peer
+    }
+
+    /// Goes on from another socket: offers again with ICE restarted, as a page does whose network
+    /// has changed. Gives the offer and what was answered to it.
+    pub async fn restart(&mut self, rig: &Rig) -> (String, Answer) {
+        let options = RTCOfferOptions { ice_restart: true };
+        let offer = self.pc.create_offer(Some(options)).unwrap();
+        let sdp = offer.sdp.clone();
+        self.pc.set_local_description(now(), offer).unwrap();
+        self.socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        self.local = self.socket.local_addr().unwrap();
+        gather(&mut self.pc, self.local);
+        let answer = post_at(rig, &self.location, "application/sdp", &sdp).await;
+        if answer.status == 200 {
+            let described = RTCSessionDescription::answer(answer.text()).unwrap();
+            self.pc.set_remote_description(now(), described).unwrap();
+        }
+        (sdp, answer)
+    }
+
     /// Calls with a session.
     pub async fn with_session(rig: &Rig, session: &Value) -> Peer {
         let form = |offer: &str| {
@@ -94,18 +138,26 @@ impl Peer {
     /// Offers, and takes the answer.
     pub async fn answered(rig: &Rig, kind: &str, body: impl Fn(&str) -> String) -> Peer {
         let (mut peer, offer) = Peer::offering().await;
-        let answer = post(rig, kind, &body(&offer)).await;
+        peer.take_answer(&post(rig, kind, &body(&offer)).await);
+        peer
+    }
+
+    pub fn take_answer(&mut self, answer: &Answer) {
         assert_eq!(answer.status, 201, "{}", answer.text());
         assert_eq!(answer.header("content-type"), Some("application/sdp"));
-        peer.location = answer.header("location").unwrap().to_owned();
-        peer.server = candidate_of(&answer.text());
+        self.location = answer.header("location").unwrap().to_owned();
+        self.server = candidate_of(&answer.text());
         let described = RTCSessionDescription::answer(answer.text()).unwrap();
-        peer.pc.set_remote_description(now(), described).unwrap();
-        peer
+        self.pc.set_remote_description(now(), described).unwrap();
     }
 
     /// A peer and its offer, which has no candidates, as browsers send it.
     pub async fn offering() -> (Peer, String) {
+        Peer::offering_on("oai-events").await
+    }
+
+    /// The same with a channel of this label.
+    pub async fn offering_on(label: &str) -> (Peer, String) {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let local = socket.local_addr().unwrap();
         let mut media = MediaEngine::default();
@@ -121,6 +173,7 @@ impl Peer {
         media.register_codec(parameters, RtpCodecKind::Audio).unwrap();
         let settings = SettingEngineBuilder::new()
             .with_include_loopback_candidate(true)
+            .with_sctp_max_message_size(SctpMaxMessageSize::Bounded(MESSAGE_MAX))
             .with_ice_connection_attempts(Some(FRAME), Some(100))
             .build();
         let mut pc = RTCPeerConnectionBuilder::new()
@@ -137,20 +190,11 @@ impl Peer {
         let track =
             MediaStreamTrack::new(name(), name(), name(), RtpCodecKind::Audio, vec![encoding]);
         let sender = pc.add_track(track).unwrap();
-        let events_channel = pc.create_data_channel("oai-events", None).unwrap().id();
+        let events_channel = pc.create_data_channel(label, None).unwrap().id();
         let offer = pc.create_offer(None).unwrap();
         let sdp = offer.sdp.clone();
         pc.set_local_description(now(), offer).unwrap();
-        let base_config = CandidateConfig {
-            network: "udp".to_owned(),
-            address: local.ip().to_string(),
-            port: local.port(),
-            component: 1,
-            ..Default::default()
-        };
-        let host = CandidateHostConfig { base_config, ..Default::default() };
-        let candidate = RTCIceCandidate::from(&host.new_candidate_host().unwrap());
-        pc.add_local_candidate(candidate.to_json().unwrap()).unwrap();
+        gather(&mut pc, local);
         let peer = Peer {
             pc,
             socket,
@@ -255,6 +299,11 @@ impl Peer {
     /// Frames in which there was something to hear, since then.
     pub fn loud_since(&self, since: Instant) -> usize {
         self.heard.iter().filter(|(at, level)| *at >= since && *level > -45.0).count()
+    }
+
+    /// Frames in which there was something to hear, ever.
+    pub fn loud_since_start(&self) -> usize {
+        self.heard.iter().filter(|(_, level)| *level > -45.0).count()
     }
 
     /// Everything that is due, and what comes within this time.
@@ -374,11 +423,30 @@ impl Peer {
     }
 }
 
+/// An address of its own, which the peer does not put into its offer.
+fn gather(pc: &mut RTCPeerConnection, local: SocketAddr) {
+    let base_config = CandidateConfig {
+        network: "udp".to_owned(),
+        address: local.ip().to_string(),
+        port: local.port(),
+        component: 1,
+        ..Default::default()
+    };
+    let host = CandidateHostConfig { base_config, ..Default::default() };
+    let candidate = RTCIceCandidate::from(&host.new_candidate_host().unwrap());
+    pc.add_local_candidate(candidate.to_json().unwrap()).unwrap();
+}
+
 /// The address in an answer's first candidate.
 fn candidate_of(sdp: &str) -> SocketAddr {
     let line = sdp.lines().find(|line| line.starts_with("a=candidate:")).expect("a candidate");
     let fields: Vec<&str> = line.split(' ').collect();
     format!("{}:{}", fields[4], fields[5]).parse().unwrap()
+}
+
+/// Posts an offer for a call that there is.
+pub async fn post_at(rig: &Rig, path: &str, kind: &str, body: &str) -> Answer {
+    http::ask(rig.serving.address, "POST", path, &[("Content-Type", kind)], body).await
 }
 
 /// Posts an offer, of whatever kind.

@@ -30,6 +30,7 @@ mod peers;
 mod realtime;
 mod secrets;
 mod shown;
+mod sideband;
 pub(super) mod slot;
 mod stall;
 mod tls;

@@ -1,8 +1,8 @@
 //! `POST /v1/realtime/calls`: a browser's offer, the call gate, the answer, and the call behind it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
 use axum::body::Bytes;
@@ -24,7 +24,7 @@ use crate::leg::Settings;
 use crate::runtime::service::Accepted;
 use crate::transport::Leg;
 use crate::transport::realtime::{Wrong, preview_session};
-use crate::transport::webrtc::{BadOffer, Offer, PeerLeg, Seated};
+use crate::transport::webrtc::{BadOffer, Door, NoEntry, Offer, PeerLeg, Restarts, Seated};
 
 type Fields = HashMap<String, String>;
 
@@ -32,6 +32,7 @@ type Fields = HashMap<String, String>;
 pub(super) fn routes(site: &Site) -> Router<Site> {
     Router::new()
         .route("/v1/realtime/calls", post(create).options(cors::methods))
+        .route("/v1/realtime/calls/{id}", post(restart).options(cors::methods))
         .route("/v1/realtime/calls/{id}/hangup", post(hang_up).options(cors::methods))
         .route("/v1/realtime/client_secrets", post(secrets::mint).options(cors::methods))
         .layer(from_fn_with_state(site.clone(), cors::allow))
@@ -42,13 +43,51 @@ pub(super) fn is_call(path: &str) -> bool {
     path == "/v1/realtime/calls"
 }
 
-/// The WebRTC calls that live, by their names.
+/// Finished calls that are still known to have been.
+const OVER_MAX: usize = 1_024;
+
+/// The WebRTC calls that live, by their names, and the last ones that did.
 #[derive(Default)]
-pub(super) struct Peers(DashMap<String, Living>);
+pub(super) struct Peers {
+    living: DashMap<String, Living>,
+    over: Mutex<VecDeque<(String, TenantId)>>,
+}
 
 struct Living {
     tenant: TenantId,
     hang_up: CancellationToken,
+    door: Door,
+    restarts: Restarts,
+}
+
+/// Why nothing can be done with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoCall {
+    /// There is none of this name that the caller may know of.
+    Unknown,
+    /// It is over.
+    Over,
+    /// As many as may be are beside it.
+    Full,
+}
+
+impl NoCall {
+    pub(super) fn answer(self, param: &str) -> Response {
+        let full = NoEntry::Full.to_string();
+        let (status, code, message) = match self {
+            NoCall::Unknown => {
+                let message = "There is no such WebRTC call.";
+                (StatusCode::NOT_FOUND, "unknown_call", message)
+            }
+            NoCall::Over => {
+                let message = "This WebRTC call is over; a new one begins with POST \
+                               /v1/realtime/calls.";
+                (StatusCode::GONE, "call_is_over", message)
+            }
+            NoCall::Full => (StatusCode::CONFLICT, "too_many_sidebands", full.as_str()),
+        };
+        answer::error(status, code, message, Some(param))
+    }
 }
 
 /// A call's entry, which goes with it however it ends.
@@ -59,14 +98,44 @@ struct Listed {
 
 impl Peers {
     fn list(self: &Arc<Self>, name: String, living: Living) -> Listed {
-        self.0.insert(name.clone(), living);
+        self.living.insert(name.clone(), living);
         Listed { peers: self.clone(), name }
+    }
+
+    /// The way into a call of this tenant's.
+    pub(super) fn door(&self, name: &str, tenant: TenantId) -> Result<Door, NoCall> {
+        self.of(name, tenant, |living| living.door.clone())
+    }
+
+    /// Something of a call of this tenant's.
+    fn of<T>(
+        &self,
+        name: &str,
+        tenant: TenantId,
+        what: impl FnOnce(&Living) -> T,
+    ) -> Result<T, NoCall> {
+        match self.living.get(name) {
+            Some(living) if living.tenant == tenant => return Ok(what(&living)),
+            Some(_) => return Err(NoCall::Unknown),
+            None => {}
+        }
+        let was = self.over().iter().any(|(known, of)| known == name && *of == tenant);
+        Err(if was { NoCall::Over } else { NoCall::Unknown })
+    }
+
+    fn over(&self) -> MutexGuard<'_, VecDeque<(String, TenantId)>> {
+        self.over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        self.peers.0.remove(&self.name);
+        let Some((name, living)) = self.peers.living.remove(&self.name) else { return };
+        let mut over = self.peers.over();
+        if over.len() == OVER_MAX {
+            over.pop_front();
+        }
+        over.push_back((name, living.tenant));
     }
 }
 
@@ -173,6 +242,8 @@ struct Begun {
     accepted: Accepted,
     answer: String,
     hang_up: CancellationToken,
+    door: Door,
+    restarts: Restarts,
 }
 
 fn begin(
@@ -202,13 +273,14 @@ fn begin(
     let hang_up = seated.hang_up();
     let leg = PeerLeg::new(seated, known).map_err(|_| Box::new(unavailable()))?;
     let settings = leg.protocol().settings();
+    let (door, restarts) = (leg.door(), leg.restarts());
     let accepted = Accepted::new(service, call, caller.tenant, agent, &variables);
-    Ok(Begun { leg, settings, accepted, answer, hang_up })
+    Ok(Begun { leg, settings, accepted, answer, hang_up, door, restarts })
 }
 
 /// The call runs from here on, whatever becomes of the connection that asked for it.
 fn accept(site: Site, call: CallId, tenant: TenantId, mut slot: Slot, begun: Begun) -> Response {
-    let Begun { leg, settings, accepted, answer, hang_up } = begun;
+    let Begun { leg, settings, accepted, answer, hang_up, door, restarts } = begun;
     let name = call.to_string();
     let location = format!("/v1/realtime/calls/{name}");
     let mut response = (StatusCode::CREATED, answer).into_response();
@@ -222,7 +294,7 @@ fn accept(site: Site, call: CallId, tenant: TenantId, mut slot: Slot, begun: Beg
         answer::expose(&site.service, Stage::Call, headers);
     }
     if let Some(lease) = slot.use_it() {
-        let listed = site.peers.list(name, Living { tenant, hang_up });
+        let listed = site.peers.list(name, Living { tenant, hang_up, door, restarts });
         tokio::spawn(async move {
             let leg: Box<dyn Leg> = Box::new(leg);
             site.service.clone().run_call(lease, accepted, settings, leg).await;
@@ -232,9 +304,38 @@ fn accept(site: Site, call: CallId, tenant: TenantId, mut slot: Slot, begun: Beg
     response
 }
 
+/// Answers a further offer for a call that lives: its peer has restarted ICE.
+async fn restart(
+    State(site): State<Site>,
+    caller: Caller,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let offer = match wanted(&headers, &body) {
+        Ok(wanted) => wanted.offer,
+        Err(refused) => return *refused,
+    };
+    let restarts = match site.peers.of(&id, caller.tenant, |living| living.restarts.clone()) {
+        Ok(restarts) => restarts,
+        Err(none) => return none.answer("id"),
+    };
+    match restarts.answer(offer).await {
+        Some(Ok(answer)) => {
+            let kind = [(header::CONTENT_TYPE, "application/sdp")];
+            (kind, [(header::CACHE_CONTROL, "no-store")], answer).into_response()
+        }
+        Some(Err(bad)) => {
+            let (code, message) = (bad.code(), bad.to_string());
+            answer::error(StatusCode::BAD_REQUEST, code, &message, Some("sdp"))
+        }
+        None => NoCall::Over.answer("id"),
+    }
+}
+
 /// Hangs up a call of the caller's own tenant.
 async fn hang_up(State(site): State<Site>, caller: Caller, Path(id): Path<String>) -> Response {
-    match site.peers.0.get(&id) {
+    match site.peers.living.get(&id) {
         Some(living) if living.tenant == caller.tenant => {
             living.hang_up.cancel();
             StatusCode::OK.into_response()

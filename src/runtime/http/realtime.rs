@@ -13,7 +13,7 @@ use super::auth::{self, Caller};
 use super::kept::Kept;
 use super::slot::{self, NoSlot, Slot};
 use super::upgrade::{Handshake, Wire};
-use super::{Site, answer};
+use super::{Site, answer, sideband};
 use crate::admission::{Offer, OwnerId};
 use crate::config::Agent;
 use crate::id::{CallId, Stage};
@@ -26,7 +26,7 @@ use crate::transport::realtime::{Defaults, RealtimeLeg};
 /// Owners at the call gate are told apart from the calls they become at the other gates.
 const CALL_GATE_OWNERS: u64 = 1 << 62;
 
-/// Upgrades a request to a Realtime session, if there is room for a call.
+/// Upgrades a request to a Realtime session, if there is room for a call; or to a place beside one.
 pub async fn upgrade(
     State(site): State<Site>,
     Query(query): Query<HashMap<String, String>>,
@@ -39,6 +39,9 @@ pub async fn upgrade(
         Ok(handshake) => handshake,
         Err(refused) => return refused,
     };
+    if let Some(call) = query.get("call_id") {
+        return sideband::attach(&site, call, &caller, place, &headers, handshake);
+    }
     let agent = agent_of(&site, &query).clone();
     let call = site.service.next_call();
     let slot = match take_slot(&site, call, &caller, &agent).await {

@@ -107,6 +107,13 @@ impl Protocol {
         reject(&Wrong::whole("invalid_message", message), &None, replies);
     }
 
+    /// A channel was opened on which no events are read.
+    pub fn hear_channel(&mut self, label: &str, wanted: &str, replies: &mut Outbox) {
+        let shown: String = label.chars().take(64).collect();
+        let message = format!("There is one channel, '{wanted}'; nothing is read on '{shown}'.");
+        reject(&Wrong::at("invalid_value", "label", message), &None, replies);
+    }
+
     fn hear_event(
         &mut self,
         value: &Value,

@@ -52,6 +52,15 @@ impl Outbox {
         Some(frame)
     }
 
+    /// Puts an event that another outbox has written behind all others.
+    pub fn push(&mut self, frame: Bytes) {
+        self.queued_bytes += frame.len();
+        if frame.len() >= LARGE_BYTES {
+            self.large = (self.large.0 + 1, self.large.1 + frame.len());
+        }
+        self.frames.push_back(frame);
+    }
+
     /// Takes the oldest of what is to be heard.
     pub fn pop_audible(&mut self) -> Option<Audible> {
         self.audible.pop_front()
@@ -166,12 +175,7 @@ impl EventWriter<'_> {
             // Its buffer was made for it alone and would be kept for the smaller ones that follow.
             self.outbox.arena = BytesMut::with_capacity(ARENA_BYTES);
         }
-        self.outbox.queued_bytes += frame.len();
-        if frame.len() >= LARGE_BYTES {
-            let (large, bytes) = self.outbox.large;
-            self.outbox.large = (large + 1, bytes + frame.len());
-        }
-        self.outbox.frames.push_back(frame);
+        self.outbox.push(frame);
     }
 
     fn key(&mut self, key: &'static str) {

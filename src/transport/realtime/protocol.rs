@@ -78,11 +78,16 @@ impl Protocol {
 
     /// The first words: `session.created` for the client, the settings for the call.
     pub fn begin(&mut self, out: &mut Vec<FromCaller>, replies: &mut Outbox) {
-        replies.event("session.created").field("session", &self.session.object()).queue();
+        self.introduce(replies);
         if let Some(wrong) = self.start_wrong.take() {
             reject(&wrong, &None, replies);
         }
         out.push(FromCaller::Configure(Box::new(self.settings())));
+    }
+
+    /// The session as it is now, for one who has not heard of it.
+    pub fn introduce(&self, replies: &mut Outbox) {
+        replies.event("session.created").field("session", &self.session.object()).queue();
     }
 
     /// The settings as they now are.

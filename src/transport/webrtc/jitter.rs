@@ -2,7 +2,7 @@
 //!
 //! It holds back what comes by as much as packets have lately been late, no more. What is missing
 //! is waited for that long, and then everything behind it is played later; when for a while more
-//! is held back than is needed, a frame is left out. A pause of the sender (its numbers go on, its
+//! is held back than is needed, a packet is skipped. A pause of the sender (its numbers go on, its
 //! timestamps jump) is silence, not loss.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -50,6 +50,8 @@ pub(super) struct Packet {
 pub(super) enum Play {
     /// This packet.
     Packet(Bytes),
+    /// This packet is decoded and not heard, to catch up: what follows is played in its place.
+    Skip(Bytes),
     /// The frame before this packet, which knows something of it and is played next.
     Recover(Bytes),
     /// A frame that nobody knows.
@@ -77,8 +79,8 @@ pub(super) struct Tally {
     pub late: u64,
     /// Frames put in while something was waited for.
     pub put_in: u64,
-    /// Packets left out to catch up.
-    pub left_out: u64,
+    /// Packets skipped to catch up.
+    pub skipped: u64,
 }
 
 /// A stream that has begun.
@@ -132,6 +134,16 @@ impl JitterBuffer {
             stream.due += FRAME;
             return Some(Play::Silence);
         }
+        if stream.surplus >= SURPLUS_FRAMES
+            && let Some(first) =
+                self.waiting.first_entry().filter(|first| *first.key() <= stream.next)
+        {
+            let (at, (sequence, ticks, payload)) = first.remove_entry();
+            (stream.next, stream.last) = (at + u64::from(ticks), Some(sequence));
+            stream.surplus = 0;
+            self.tally.skipped += 1;
+            return Some(Play::Skip(payload));
+        }
         let Some((&at, (sequence, ticks, _))) = self.waiting.first_key_value() else {
             self.tally.put_in += 1;
             return Some(stream.starve());
@@ -168,11 +180,7 @@ impl JitterBuffer {
         (stream.starved, stream.made_up) = (Duration::ZERO, 0);
         let surplus = held > delay + SURPLUS;
         stream.surplus = if surplus { stream.surplus + 1 } else { 0 };
-        let played = self.waiting.pop_first().map(|(_, (_, _, payload))| Play::Packet(payload));
-        if self.stream.as_ref().is_some_and(|stream| stream.surplus >= SURPLUS_FRAMES) {
-            self.leave_one_out();
-        }
-        played
+        self.waiting.pop_first().map(|(_, (_, _, payload))| Play::Packet(payload))
     }
 
     /// When [`JitterBuffer::poll`] has something next.
@@ -193,15 +201,6 @@ impl JitterBuffer {
     /// What was done so far.
     pub fn tally(&self) -> Tally {
         self.tally
-    }
-
-    fn leave_one_out(&mut self) {
-        let Some(stream) = &mut self.stream else { return };
-        stream.surplus = 0;
-        if let Some((at, (sequence, ticks, _))) = self.waiting.pop_first() {
-            self.tally.left_out += 1;
-            (stream.next, stream.last) = (at + u64::from(ticks), Some(sequence));
-        }
     }
 
     /// The timestamp without its wrap-around; one that fits nowhere begins another stream.

@@ -16,13 +16,14 @@ fn number(payload: &Bytes) -> u32 {
     u32::from_be_bytes(payload[..].try_into().unwrap())
 }
 
-/// What was heard: a packet's number, `-1` recovered, `-2` made up, `-3` silence.
+/// What was heard: a packet's number, `-1` recovered, `-2` made up, `-3` silence, `-4` skipped.
 fn heard(play: &Play) -> i64 {
     match play {
         Play::Packet(payload) => i64::from(number(payload)),
         Play::Recover(_) => -1,
         Play::Conceal => -2,
         Play::Silence => -3,
+        Play::Skip(_) => -4,
     }
 }
 
@@ -121,6 +122,23 @@ fn the_delay_follows_the_jitter_up_and_down() {
     let last = played.iter().rposition(|&heard| heard >= 0).unwrap();
     let behind = 999 - played[last];
     assert!(behind <= 5, "still {behind} frames behind");
+}
+
+#[test]
+fn catching_up_skips_packets_one_by_one_and_decodes_all_of_them() {
+    // The first hundred packets come 200 ms late, from then on none does.
+    let arrivals = (0..600_u32).map(|n| (u64::from(n) * 20 + if n < 100 { 200 } else { 0 }, n));
+    let (played, buffer) = run(arrivals.collect(), 12_000);
+    let skips: Vec<usize> = (0..played.len()).filter(|&at| played[at] == -4).collect();
+    assert!((4..=9).contains(&skips.len()), "{skips:?}");
+    assert!(skips.windows(2).all(|pair| pair[1] - pair[0] >= SURPLUS_FRAMES as usize));
+    assert_eq!(buffer.tally(), Tally { skipped: skips.len() as u64, ..Tally::default() });
+    for at in skips {
+        let (before, behind) = (played[at - 1], played[at + 1]);
+        assert_eq!(behind, before + 2, "the skipped one lies between them");
+    }
+    let real_time = played.iter().filter(|&&heard| heard != -4).count();
+    assert_eq!(real_time, 590, "the first packet comes after 200 ms; a skipped one takes no time");
 }
 
 #[test]

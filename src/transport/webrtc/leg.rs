@@ -11,12 +11,14 @@ use bytes::BytesMut;
 use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::Clock;
 use super::demux::check_name;
 use super::offer::{BadOffer, Offer};
 use super::peer::{Credentials, MESSAGE_MAX, Peer, Said};
 use super::port::{Datagram, Port, Seat};
+use super::restart::{Offered, Restarts};
+use super::sideband::{Door, Sidebands};
 use super::sound::{SoundIn, SoundOut};
+use super::{Clock, EVENTS_LABEL};
 use crate::leg::{FromCaller, HangUp, ToCaller};
 use crate::time::{Timestamp, ms};
 use crate::transport::realtime::{Audible, Defaults, Medium, Outbox, OutputBuffer, Protocol};
@@ -72,8 +74,9 @@ fn letters(bytes: &[u8]) -> String {
 
 /// The Realtime events on a data channel, sound as Opus over RTP.
 ///
-/// *Heard* is what was sent, by the call's own paced clock, at most 40 ms ahead; on an interruption
-/// we truncate the answer ourselves, as nobody but us knows what was played.
+/// *Heard* is what was sent, by the call's own paced clock, at most 40 ms ahead, less the 60 ms
+/// that the network and the far end's buffer hold; on an interruption we truncate the answer
+/// ourselves, as nobody but us knows what was played.
 ///
 /// Nothing is kept back here: what the call paces goes out at once, so that a pause of the call is
 /// silence at the far end.
@@ -83,6 +86,10 @@ pub struct PeerLeg {
     clock: Arc<dyn Clock>,
     protocol: Protocol,
     outbox: Outbox,
+    /// What is written for one sideband.
+    aside: Outbox,
+    sidebands: Sidebands,
+    offered: Offered,
     buffer: OutputBuffer,
     ear: SoundIn,
     mouth: SoundOut,
@@ -128,6 +135,7 @@ impl PeerLeg {
     pub fn new(seated: Seated, defaults: Defaults) -> Result<Self, crate::codec::opus::OpusFault> {
         let Seated { seat, peer, clock } = seated;
         let mut outbox = Outbox::new(&defaults.id_seed);
+        let aside = Outbox::new(&format!("{}_aside", defaults.id_seed));
         let mut protocol = Protocol::over(Medium::Peer, defaults);
         let mut fresh = Vec::new();
         protocol.begin(&mut fresh, &mut outbox);
@@ -146,6 +154,9 @@ impl PeerLeg {
             clock,
             protocol,
             outbox,
+            aside,
+            sidebands: Sidebands::new(),
+            offered: Offered::new(),
             fresh,
             unanswered: None,
         })
@@ -156,6 +167,16 @@ impl PeerLeg {
         &self.protocol
     }
 
+    /// Where others go in who may see the session's events.
+    pub fn door(&self) -> Door {
+        self.sidebands.door()
+    }
+
+    /// Where further offers of the peer go in.
+    pub fn restarts(&self) -> Restarts {
+        self.offered.restarts()
+    }
+
     /// Does all that can be done now. Ready when the connection is over or somebody was heard.
     fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
@@ -163,10 +184,13 @@ impl PeerLeg {
             if self.hung_up.as_mut().poll(cx).is_ready() {
                 self.be_gone("closed");
             }
-            let more = self.receive(cx);
+            self.restart(cx);
+            let mut more = self.receive(cx);
             self.tick(now);
             self.listen(now);
+            more |= self.listen_aside(cx);
             self.flush(now);
+            self.welcome(cx);
             if !self.heard.is_empty() || matches!(self.state, State::Gone(_)) {
                 return Poll::Ready(());
             }
@@ -180,6 +204,15 @@ impl PeerLeg {
             if self.timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
+        }
+    }
+
+    /// Answers further offers of the peer, in its call's own task.
+    fn restart(&mut self, cx: &mut Context<'_>) {
+        while let Poll::Ready(Some(restart)) = self.offered.poll(cx) {
+            let now = self.clock.instant(self.clock.now()).into_std();
+            let answer = self.peer.restart(now, &restart.offer);
+            restart.answer(answer);
         }
     }
 
@@ -261,6 +294,13 @@ impl PeerLeg {
                     self.heard.extend(self.fresh.drain(..));
                 }
                 Said::Binary if is_open => self.protocol.hear_binary(&mut self.outbox),
+                Said::OtherChannel { id, label } => {
+                    self.protocol.hear_channel(&label, EVENTS_LABEL, &mut self.aside);
+                    let at = self.clock.instant(now).into_std();
+                    while let Some(refusal) = self.aside.pop_text() {
+                        self.peer.say_on(at, id, &refusal);
+                    }
+                }
                 Said::Event(_) | Said::Binary => {}
                 Said::Sound { sequence, timestamp, payload } => {
                     self.ear.push(now, sequence, timestamp, payload);
@@ -270,12 +310,48 @@ impl PeerLeg {
         }
     }
 
+    /// What sidebands say goes the same way; what they do wrong is told to them alone. `true`:
+    /// there may be more.
+    fn listen_aside(&mut self, cx: &mut Context<'_>) -> bool {
+        for _ in 0..BURST {
+            let Poll::Ready(said) = self.sidebands.poll_said(cx) else { return false };
+            if !matches!(self.state, State::Open) {
+                continue;
+            }
+            match &said.text {
+                Some(event) => self.protocol.hear(event, &mut self.fresh, &mut self.aside),
+                None => self.protocol.hear_binary(&mut self.aside),
+            }
+            self.heard.extend(self.fresh.drain(..));
+            while let Some(event) = self.aside.pop() {
+                if event.starts_with(b"{\"type\":\"error\"") {
+                    self.sidebands.answer(&said, &event);
+                } else {
+                    self.outbox.push(event);
+                }
+            }
+        }
+        true
+    }
+
+    /// A new sideband is told of the session, between the events that the peer is told.
+    fn welcome(&mut self, cx: &mut Context<'_>) {
+        if matches!(self.state, State::Open) && self.outbox.is_empty() {
+            let (protocol, aside) = (&self.protocol, &mut self.aside);
+            self.sidebands.poll_attached(cx, || {
+                protocol.introduce(aside);
+                aside.pop().unwrap_or_default()
+            });
+        }
+    }
+
     /// Events go out as far as the peer confirms them.
     fn flush(&mut self, now: Timestamp) {
         let at = self.clock.instant(now).into_std();
         if matches!(self.state, State::Open | State::Leaving { .. }) {
             while self.outbox.peek().is_some() && self.peer.unconfirmed() < UNCONFIRMED_MAX {
                 let Some(event) = self.outbox.pop() else { break };
+                self.sidebands.tell(&event);
                 // Every event was written as JSON text; one that the peer cannot take is its loss.
                 let text = std::str::from_utf8(&event).unwrap_or_default();
                 if !self.peer.say_event(at, text) && event.len() < MESSAGE_MAX as usize {
@@ -388,6 +464,10 @@ impl Leg for PeerLeg {
 
     fn lead_max(&self) -> Option<Duration> {
         Some(LEAD)
+    }
+
+    fn far_end_delay(&self) -> Duration {
+        FAR_END
     }
 
     fn name(&self) -> &'static str {

@@ -7,7 +7,8 @@
 //!
 //! [`Offer`] looks at what a client wants before anything is made for it. A [`Seat`] at the port
 //! has the call's datagrams sorted out by `demux`; `peer` turns them into events and packets,
-//! `jitter` and `sound` packets into sound; [`PeerLeg`] runs the Realtime protocol over it all.
+//! `jitter` and `sound` packets into sound; [`PeerLeg`] runs the Realtime protocol over it all,
+//! and a [`Sideband`] is somebody else at the same session.
 
 mod demux;
 mod jitter;
@@ -15,11 +16,15 @@ mod leg;
 mod offer;
 mod peer;
 mod port;
+mod restart;
+mod sideband;
 mod sound;
 
 pub use leg::{PeerLeg, Seated};
 pub use offer::{BadOffer, CANDIDATES_MAX, Offer};
 pub use port::{Port, PortStats, Seat};
+pub use restart::Restarts;
+pub use sideband::{Door, NoEntry, SIDEBANDS_MAX, Sideband, Voice};
 
 use crate::time::Timestamp;
 

@@ -44,6 +44,15 @@ pub enum BadOffer {
     /// More candidates than anybody has.
     #[error("The offer has {0} candidates; {CANDIDATES_MAX} are the most.")]
     TooManyCandidates(usize),
+    /// A further offer of another peer.
+    #[error(
+        "The offer has another fingerprint than the call's first: it is another peer's. Offer \
+         again from the same connection, with ICE restarted, or begin a new call."
+    )]
+    OtherPeer,
+    /// A further offer with other names for the same.
+    #[error("The offer has payload type {0} for Opus, which was {1} in the call's first offer.")]
+    OtherPayloadType(u8, u8),
     /// More sections than anybody needs.
     #[error("The offer has {0} media sections; {SECTIONS_MAX} are the most.")]
     TooManySections(usize),
@@ -59,6 +68,8 @@ impl BadOffer {
             BadOffer::NoCommonCodec => "no_common_codec",
             BadOffer::PayloadType(_) => "invalid_payload_type",
             BadOffer::TooManyCandidates(_) => "too_many_candidates",
+            BadOffer::OtherPeer => "offer_of_another_peer",
+            BadOffer::OtherPayloadType(..) => "payload_type_changed",
             BadOffer::TooManySections(_) => "too_many_media_sections",
         }
     }
@@ -93,6 +104,13 @@ impl Offer {
         let kept = |line: &&&str| !is_candidate(line) && **line != "a=end-of-candidates";
         let sdp = lines.iter().filter(kept).flat_map(|line| [*line, "\r\n"]).collect();
         Ok(Offer { sdp, payload_type })
+    }
+}
+
+impl Offer {
+    /// The certificate of the peer, as far as it says.
+    pub(super) fn fingerprint(&self) -> &str {
+        self.sdp.lines().find(|line| line.starts_with("a=fingerprint:")).unwrap_or_default()
     }
 }
 

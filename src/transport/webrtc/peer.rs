@@ -57,6 +57,8 @@ pub(super) enum Said {
     Event(String),
     /// A message that is no text.
     Binary,
+    /// A channel that is not the events' was opened.
+    OtherChannel { id: RTCDataChannelId, label: String },
     /// A packet of sound.
     Sound { sequence: u16, timestamp: u32, payload: Bytes },
     /// The peer is gone, in a word.
@@ -70,6 +72,7 @@ pub(super) struct Peer {
     sender: RTCRtpSenderId,
     ssrc: u32,
     payload_type: u8,
+    fingerprint: String,
     events: Option<RTCDataChannelId>,
     said: VecDeque<Said>,
 }
@@ -117,10 +120,38 @@ impl Peer {
             sender,
             ssrc,
             payload_type: offer.payload_type,
+            fingerprint: offer.fingerprint().to_owned(),
             events: None,
             said: VecDeque::new(),
         };
         Ok((peer, answer.sdp))
+    }
+
+    /// The same peer offers again, as its network is another now. Our name and password stay: the
+    /// library has only those it was made with.
+    pub fn restart(&mut self, now: Instant, offer: &Offer) -> Result<String, BadOffer> {
+        if offer.fingerprint() != self.fingerprint {
+            return Err(BadOffer::OtherPeer);
+        }
+        if offer.payload_type != self.payload_type {
+            return Err(BadOffer::OtherPayloadType(offer.payload_type, self.payload_type));
+        }
+        let answered = self.answer_again(now, offer);
+        if answered.is_err() {
+            // As it was before; where it is so already there is nothing to be undone.
+            let undo = RTCSessionDescription::rollback(None);
+            let _ = undo.and_then(|undo| self.pc.set_remote_description(now, undo));
+        }
+        answered.map_err(|fault| BadOffer::NotSdp(fault.to_string()))
+    }
+
+    fn answer_again(&mut self, now: Instant, offer: &Offer) -> Result<String, RtcError> {
+        let described = RTCSessionDescription::offer(offer.sdp.clone())?;
+        self.pc.set_remote_description(now, described)?;
+        let answer = self.pc.create_answer(None)?;
+        let sdp = answer.sdp.clone();
+        self.pc.set_local_description(now, answer)?;
+        Ok(self.pc.local_description().map_or(sdp, |described| described.sdp))
     }
 
     /// A datagram came.
@@ -136,7 +167,8 @@ impl Peer {
             ecn: None,
             transport_protocol: TransportProtocol::UDP,
         };
-        // What it is not, it does not become by our complaining.
+        // What it is not, it does not become by our complaining. A message over the size (the
+        // smaller one of offer and answer) is among it: the library drops it without a word.
         let _ = self.pc.handle_read(TaggedBytesMut { now, transport, message });
     }
 
@@ -173,8 +205,13 @@ impl Peer {
 
     /// Says one event. `false`: it cannot be sent.
     pub fn say_event(&mut self, now: Instant, event: &str) -> bool {
-        let channel = self.events.and_then(|id| self.pc.data_channel(id));
-        channel.is_some_and(|mut channel| channel.send_text(now, event).is_ok())
+        self.events.is_some_and(|id| self.say_on(now, id, event))
+    }
+
+    /// Says something on any channel. `false`: it cannot be sent.
+    pub fn say_on(&mut self, now: Instant, id: RTCDataChannelId, text: &str) -> bool {
+        let channel = self.pc.data_channel(id);
+        channel.is_some_and(|mut channel| channel.send_text(now, text).is_ok())
     }
 
     /// Bytes of events that the peer has not confirmed yet.
@@ -208,10 +245,13 @@ impl Peer {
     fn note(&mut self, event: RTCPeerConnectionEvent) {
         match event {
             RTCPeerConnectionEvent::OnDataChannel(RTCDataChannelEvent::OnOpen(id)) => {
-                let label = self.pc.data_channel(id).map(|channel| channel.label().to_owned());
-                if self.events.is_none() && label.as_deref() == Some(EVENTS_LABEL) {
+                let channel = self.pc.data_channel(id);
+                let Some(label) = channel.map(|channel| channel.label().to_owned()) else { return };
+                if self.events.is_none() && label == EVENTS_LABEL {
                     self.events = Some(id);
                     self.said.push_back(Said::Opened);
+                } else {
+                    self.said.push_back(Said::OtherChannel { id, label });
                 }
             }
             RTCPeerConnectionEvent::OnDataChannel(RTCDataChannelEvent::OnClose(id))

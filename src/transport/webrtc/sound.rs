@@ -16,15 +16,21 @@ const FRAME_TICKS: u32 = CLOCK_HZ / 50;
 /// Sending this much later than the stream would have gone on is a new spurt of it.
 const SPURT_GAP: Duration = ms(100);
 
+/// What follows a skipped packet is faded in over this much of the caller's sound: 5 ms.
+const FADE_SAMPLES: usize = CALLER_FRAME_SAMPLES / 4;
+
 /// The caller's voice.
 pub(super) struct SoundIn {
     jitter: JitterBuffer,
     decoder: Decoder,
+    /// How what was skipped began: what follows is faded into it.
+    skipped: Vec<i16>,
 }
 
 impl SoundIn {
     pub fn new() -> Result<SoundIn, OpusFault> {
-        Ok(SoundIn { jitter: JitterBuffer::default(), decoder: Decoder::new()? })
+        let (jitter, skipped) = (JitterBuffer::default(), Vec::new());
+        Ok(SoundIn { jitter, decoder: Decoder::new()?, skipped })
     }
 
     /// Takes a packet; one that is no Opus is dropped.
@@ -39,16 +45,23 @@ impl SoundIn {
         let mut heard = Vec::new();
         while let Some(play) = self.jitter.poll(now) {
             let frame = match &play {
-                Play::Packet(payload) => self.decoder.decode(payload),
+                Play::Packet(payload) | Play::Skip(payload) => self.decoder.decode(payload),
                 Play::Recover(next) => self.decoder.recover(next, CALLER_FRAME_SAMPLES),
                 Play::Conceal => self.decoder.conceal(CALLER_FRAME_SAMPLES),
                 Play::Silence => Ok(&[0; CALLER_FRAME_SAMPLES][..]),
             };
-            match frame {
-                Ok(samples) => heard.extend_from_slice(samples),
-                // It was no sound; the caller's time goes on all the same.
-                Err(OpusFault) => heard.extend_from_slice(&[0; CALLER_FRAME_SAMPLES]),
+            // What is no sound is silence: the caller's time goes on all the same.
+            let frame = frame.unwrap_or(&[0; CALLER_FRAME_SAMPLES]);
+            if let Play::Skip(_) = play {
+                if self.skipped.is_empty() {
+                    self.skipped.extend(frame.iter().take(FADE_SAMPLES));
+                }
+                continue;
             }
+            let from = heard.len();
+            heard.extend_from_slice(frame);
+            fade(&self.skipped, &mut heard[from..]);
+            self.skipped.clear();
         }
         heard
     }
@@ -61,6 +74,15 @@ impl SoundIn {
     /// When there is more.
     pub fn due(&self) -> Option<Timestamp> {
         self.jitter.due()
+    }
+}
+
+/// Goes over from one sound into another, so that nothing clicks where they meet.
+fn fade(from: &[i16], into: &mut [i16]) {
+    let length = from.len().min(into.len()) as i32;
+    for (at, (from, into)) in (0..length).zip(from.iter().zip(into)) {
+        let mixed = i32::from(*from) * (length - at) + i32::from(*into) * at;
+        *into = (mixed / length) as i16;
     }
 }
 
@@ -183,6 +205,44 @@ mod tests {
                 (3, at(54), true),
             ]
         );
+    }
+
+    /// A sender 200 ms late that is late no more: the ear catches up, and nowhere does the wave
+    /// jump by more than it does by itself.
+    #[test]
+    fn catching_up_does_not_click() {
+        let (mut out, mut ear) = (SoundOut::new(1, 2).unwrap(), SoundIn::new().unwrap());
+        let (mut heard, mut sent) = (Vec::new(), Vec::new());
+        // 210 Hz: the wave stands elsewhere at the end of each frame.
+        let turn = 210.0 * std::f64::consts::TAU;
+        // It swells four times a second, as what is steady is taken for noise and not sent.
+        let swell = |at: f64| 0.6 + 0.4 * (at * 4.0 * std::f64::consts::TAU).sin();
+        let wave = |at: f64| 8_000.0 * swell(at) * (at * turn).sin();
+        let tone = |at: u64| wave(at as f64 / 24_000.0) as i16;
+        for frame in 0..400 {
+            let samples = (frame * 480..(frame + 1) * 480).map(tone).collect();
+            let pcm = Pcm { rate_hz: ENCODED_RATE_HZ, samples };
+            out.say(Timestamp::from_millis(frame * 20), &pcm, &mut sent);
+        }
+        let arrives = |n: u64| n * 20 + if n < 100 { 200 } else { 0 };
+        let frame = |packet: &Sent| u64::from((packet.timestamp - 2) / FRAME_TICKS);
+        let arrival = |packet: Sent| (arrives(frame(&packet)), packet);
+        let mut arrivals: Vec<(u64, Sent)> = sent.into_iter().map(arrival).collect();
+        arrivals.sort_by_key(|(at, _)| *at);
+        let mut arrivals = arrivals.into_iter().peekable();
+        for at in 0..8_000 {
+            let now = Timestamp::from_millis(at);
+            while let Some((_, packet)) = arrivals.next_if(|(arrival, _)| *arrival <= at) {
+                ear.push(now, packet.sequence, packet.timestamp, packet.payload);
+            }
+            heard.extend(ear.play(now));
+        }
+        assert!(ear.tally().skipped >= 3, "{:?}", ear.tally());
+        let step = |two: &[i16]| (i32::from(two[0]) - i32::from(two[1])).abs();
+        let steps = heard[36_000..].windows(2).map(step);
+        let own = (8_000.0 / 16_000.0 * turn) as i32;
+        let worst = steps.max().unwrap();
+        assert!(worst < own * 2, "a step of {worst} in a tone of {own}");
     }
 
     #[test]

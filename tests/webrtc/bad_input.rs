@@ -1,0 +1,83 @@
+//! Channels and messages that are none of ours, and a thousand of what comes to nothing.
+
+use serde_json::json;
+
+use crate::http;
+use crate::peer::{Peer, post};
+use crate::rig::{Rig, eventually};
+
+const SDP: &str = "application/sdp";
+
+#[tokio::test]
+async fn a_channel_with_another_label_is_told_the_right_one() {
+    let rig = Rig::start(&[]).await;
+    let (mut peer, offer) = Peer::offering_on("my-events").await;
+    peer.take_answer(&post(&rig, SDP, &offer).await);
+    let error = peer.until("error").await["error"].clone();
+    assert_eq!((&error["code"], &error["param"]), (&json!("invalid_value"), &json!("label")));
+    assert!(error["message"].as_str().unwrap().contains("'oai-events'"), "{error}");
+    peer.send(json!({"type": "response.create"}));
+    peer.listen(crate::peer::MOMENT).await;
+    assert_eq!(peer.events.len(), 1, "nothing is read on it: {:?}", peer.kinds());
+    peer.close().await;
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn an_event_over_the_size_is_dropped_and_the_call_goes_on() {
+    let rig = Rig::start(&[]).await;
+    // The smaller of both ends' sizes holds; this client goes over the one it has offered itself.
+    let (mut peer, offer) = Peer::offering().await;
+    let small = offer.replace("max-message-size:262144", "max-message-size:65536");
+    assert_ne!(small, offer);
+    peer.take_answer(&post(&rig, SDP, &small).await);
+    peer.until("session.created").await;
+    for _ in 0..3 {
+        peer.send(json!({"type": "session.update", "x": "x".repeat(100_000)}));
+        peer.send_binary(&[0xff; 1_000]);
+        assert_eq!(peer.until("error").await["error"]["code"], "invalid_message");
+    }
+    assert_eq!(peer.of("error").count(), 3, "the library drops it without a word");
+    peer.ask("Hello?");
+    peer.until("output_audio_buffer.stopped").await;
+    peer.close().await;
+    rig.quiet().await;
+}
+
+/// Files and sockets of this process.
+pub fn open_files() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Far fewer than a thousand are left over; a few belong to the tests that run beside this one.
+pub async fn no_more_files_than(before: usize) {
+    eventually("its sockets are closed", || match open_files() {
+        open if open <= before + 100 => Ok(()),
+        open => Err(format!("{open} open files, {before} before")),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_thousand_bad_offers_and_a_thousand_finished_calls_leave_nothing() {
+    let rig = Rig::start(&["limits.call.slots=1000"]).await;
+    let (_, offer) = Peer::offering().await;
+    let wrong = offer.replace("opus/48000", "speex/8000");
+    let before = open_files();
+    for _ in 0..100 {
+        let bad = (0..10).map(|_| post(&rig, SDP, &wrong));
+        for answer in futures_util::future::join_all(bad).await {
+            assert_eq!((answer.status, answer.code().as_str()), (400, "no_common_codec"));
+        }
+        let good = (0..10).map(|_| post(&rig, SDP, &offer));
+        let calls = futures_util::future::join_all(good).await;
+        let over = calls.iter().map(|call| async {
+            let hang_up = format!("{}/hangup", call.header("location").unwrap());
+            http::ask(rig.serving.address, "POST", &hang_up, &[], "").await.status
+        });
+        assert_eq!(futures_util::future::join_all(over).await, [200; 10]);
+    }
+    rig.quiet().await;
+    assert_eq!(rig.serving.port_stats().map(|stats| stats.seats), Some(0));
+    no_more_files_than(before).await;
+}
