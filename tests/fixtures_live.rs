@@ -174,11 +174,14 @@ fn what_cannot_be_run_exits_2_with_one_message() {
     );
     let page = stranger("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi");
     let noise = stranger("220 mail.example ESMTP\r\n");
+    // A server without TLS, called with it.
+    let plain = stranger("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+    let plain = plain.replacen("ws://", "https://", 1);
     let cases: [(&[&str], &[&str]); 9] = [
         (&["--live", "--bless"], &["--bless with --live", "virtual time"]),
         (&["--live", "nonsense"], &["`nonsense` is no address", "goes behind the paths"]),
         (&["--live", "ftp://127.0.0.1/"], &["begins with ftp://", "is right"]),
-        (&["--live", "https://127.0.0.1/"], &["speaks no TLS"]),
+        (&["--live", &plain], &["no TLS could be agreed on", "ws:// is right"]),
         (&["--live", &nobody], &["cannot reach", "is `floorkeeper serve` running?"]),
         (&["--live", &locked], &["401", "invalid_api_key: Incorrect key given."]),
         (&["--live", &page], &["200"]),

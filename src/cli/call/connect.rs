@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
 use url::Url;
 
-use super::socket::{self, Io};
+use super::socket::{self, Io, ROOTS_VARIABLE};
 use super::wire::{self, ServerEvent};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -154,6 +154,15 @@ impl Target {
             }
             tungstenite::Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => {
                 format!("cannot reach {}: {error}; is `floorkeeper serve` running?", self.url)
+            }
+            tungstenite::Error::Io(error)
+                if self.url.scheme() == "wss" && error.kind() == ErrorKind::InvalidData =>
+            {
+                format!(
+                    "{}: no TLS could be agreed on: {error}; ws:// is right where there is none, \
+                     {ROOTS_VARIABLE} names roots of your own",
+                    self.url
+                )
             }
             tungstenite::Error::Io(error) => format!("cannot reach {}: {error}", self.url),
             other => format!("{} is no Realtime server: {other}", self.url),
