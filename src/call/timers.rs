@@ -48,7 +48,10 @@ impl Call {
         consider(self.side_due(), Timer::Beside);
         consider(self.announced_due(), Timer::Announced);
         match &self.ear {
-            Ear::Quiet => {}
+            Ear::Quiet => {
+                let sounds = self.speech.is_on().then(|| self.last_sound + AUDIO_GAP);
+                consider(sounds, Timer::AudioGap);
+            }
             Ear::Suspect(utterance) => {
                 consider(self.partial_due(), Timer::Partial);
                 let paused = utterance.pause.is_some();
@@ -207,6 +210,11 @@ impl Call {
 
     /// The caller's sound stopped coming in mid-speech: that is silence (B23).
     fn on_audio_gap(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        if matches!(self.ear, Ear::Quiet) {
+            // The wordless sound that was not listened to is over: what comes may be the caller.
+            self.speech.reset();
+            return;
+        }
         let gap = now.since(self.last_sound).max(GAP_STEP);
         // The next step is due one step from now, not a whole gap.
         self.last_sound = now + GAP_STEP - AUDIO_GAP;
