@@ -14,11 +14,12 @@ const LOUD_ABOVE_NOISE_DB: f32 = 12.0;
 
 /// What is so much fainter than the caller, while the agent sounds, is the agent's echo: speech it
 /// is, and no detector can tell whose.
-const ECHO_BELOW_DB: f32 = 18.0;
+const ECHO_BELOW_DB: f32 = 15.0;
 /// A window more probable than this shows how loud the caller speaks.
 const SPEECH: f32 = 0.5;
-/// A caller who speaks more softly is believed so much more with every window.
-const FORGET_DB: f32 = 0.1;
+/// What is known of it follows slowly, so many dB a window: one slam is no loud caller.
+const RISE_DB: f32 = 3.0;
+const FALL_DB: f32 = 0.1;
 
 /// One call's speech detector with the window it is collecting. Plainly silent windows are not
 /// judged at all.
@@ -28,15 +29,15 @@ pub struct Windows {
     window: Vec<i16>,
     /// How long it has been loud.
     loud: Duration,
-    /// How loud the caller speaks, at the loudest.
-    caller_dbfs: f32,
+    /// How loud the caller speaks, where it is loud.
+    caller_dbfs: Option<f32>,
 }
 
 impl Windows {
     /// Nothing heard yet.
     pub fn new(listening: Box<dyn Listening>, gain: Gain) -> Self {
         let window = Vec::with_capacity(listening.window());
-        Windows { listening, gain, window, loud: Duration::ZERO, caller_dbfs: f32::NEG_INFINITY }
+        Windows { listening, gain, window, loud: Duration::ZERO, caller_dbfs: None }
     }
 
     /// How many samples would be in an incomplete window behind this many more.
@@ -63,7 +64,8 @@ impl Windows {
         let Levelled { window, level_dbfs, above_noise_db } =
             self.gain.level(&self.window, CALLER_RATE_HZ, !agent_sounds);
         let is_silent = level_dbfs < PLAINLY_SILENT_DBFS;
-        let is_echo = agent_sounds && level_dbfs < self.caller_dbfs - ECHO_BELOW_DB;
+        let is_far_below = |caller_dbfs| level_dbfs < caller_dbfs - ECHO_BELOW_DB;
+        let is_echo = agent_sounds && self.caller_dbfs.is_some_and(is_far_below);
         let probability = match is_silent || is_echo {
             true => {
                 self.listening.skip(window.len());
@@ -72,7 +74,11 @@ impl Windows {
             false => self.listening.hear(window),
         };
         if !agent_sounds && probability > SPEECH {
-            self.caller_dbfs = level_dbfs.max(self.caller_dbfs - FORGET_DB);
+            self.caller_dbfs = Some(match self.caller_dbfs {
+                None => level_dbfs,
+                Some(known) if level_dbfs > known => level_dbfs.min(known + RISE_DB),
+                Some(known) => known - FALL_DB,
+            });
         }
         let span = samples_to_duration(self.window.len(), CALLER_RATE_HZ);
         let is_loud = !is_silent && !is_echo && above_noise_db > LOUD_ABOVE_NOISE_DB;
@@ -149,5 +155,7 @@ mod tests {
             last(&mut windows, 500, false);
         }
         assert!(last(&mut windows, 500, true).probability > 0.5, "they speak softly now");
+        last(&mut windows, i16::MAX, false);
+        assert!(last(&mut windows, 500, true).probability > 0.5, "one slam is no loud caller");
     }
 }
