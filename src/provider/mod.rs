@@ -26,6 +26,7 @@ pub mod onnx;
 pub mod openai;
 pub mod scripted;
 mod table;
+pub mod tls;
 pub mod tool;
 pub mod tts;
 

@@ -24,6 +24,7 @@ use url::Url;
 use super::promise_json;
 use super::promises::unix_ms;
 use crate::config::{Config, Webhook};
+use crate::provider::tls::{connector, host_of};
 use crate::store::{Handoff, OpenError, Record};
 
 /// Events that wait to be told.
@@ -211,7 +212,7 @@ enum Told {
 
 impl Target {
     fn new(table: &str, url: &Url, secret: Option<Vec<u8>>) -> Result<Target, OpenError> {
-        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let host = host_of(url).unwrap_or_default();
         let wrong = || OpenError::Config {
             key: format!("{table}.webhook_url"),
             problem: "its host can have no certificate".to_owned(),
@@ -220,15 +221,7 @@ impl Target {
         let tls = match url.scheme() {
             "https" => {
                 let name = ServerName::try_from(host.clone()).map_err(|_| wrong())?;
-                let mut roots = rustls::RootCertStore::empty();
-                roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-                let provider = Arc::new(rustls::crypto::ring::default_provider());
-                let config = rustls::ClientConfig::builder_with_provider(provider)
-                    .with_safe_default_protocol_versions()
-                    .map_err(|_| wrong())?
-                    .with_root_certificates(roots)
-                    .with_no_client_auth();
-                Some((TlsConnector::from(Arc::new(config)), name))
+                Some((connector(None).map_err(|_| wrong())?, name))
             }
             _ => None,
         };

@@ -1,23 +1,24 @@
 //! The byte stream beneath HTTP, which we keep: TCP or TLS, counted, closed half by half.
 
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use url::{Host, Url};
+use url::Url;
 
 use super::endpoint::Endpoint;
 use crate::evidence::{Evidence, Unknown};
 use crate::fault::Fault;
 use crate::provider::BuildError;
+use crate::provider::tls::{connector, host_of};
 
 /// Bytes read and thrown away after a half-close before we stop reading.
 const DISCARD_MAX: u64 = 64 * 1024 * 1024;
@@ -33,11 +34,7 @@ impl Dialler {
     pub(super) fn new(endpoint: &Endpoint) -> Result<Dialler, BuildError> {
         let url = &endpoint.base;
         // Checked when the address was read: it has a host, and its scheme has a default port.
-        let host = match url.host() {
-            Some(Host::Ipv6(address)) => address.to_string(),
-            Some(host) => host.to_string(),
-            None => String::new(),
-        };
+        let host = host_of(url).unwrap_or_default();
         let tls = if url.scheme() == "https" { Some(tls(url, endpoint, &host)?) } else { None };
         Ok(Dialler { host, port: url.port_or_known_default().unwrap_or(80), tls })
     }
@@ -63,37 +60,19 @@ fn tls(
     endpoint: &Endpoint,
     host: &str,
 ) -> Result<(TlsConnector, ServerName<'static>), BuildError> {
-    let mut roots = rustls::RootCertStore::empty();
-    match &endpoint.ca_file {
-        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
-        Some(file) => {
-            let wrong = |detail: String| BuildError::Config {
-                key: "ca_file".into(),
-                problem: format!("{file}: {detail}"),
-                right: "a file with PEM certificates".into(),
-            };
-            let read = CertificateDer::pem_file_iter(file).map_err(|e| wrong(e.to_string()))?;
-            for certificate in read {
-                let certificate = certificate.map_err(|e| wrong(e.to_string()))?;
-                roots.add(certificate).map_err(|e| wrong(e.to_string()))?;
-            }
-        }
-    }
+    let file = endpoint.ca_file.as_deref().map(Path::new);
+    let connector = connector(file).map_err(|problem| BuildError::Config {
+        key: "ca_file".into(),
+        problem,
+        right: "a file with PEM certificates".into(),
+    })?;
     let wrong = |detail: String| BuildError::Config {
         key: "base_url".into(),
         problem: format!("{url}: {detail}"),
         right: "an https address whose certificate can be checked".into(),
     };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|e| wrong(e.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    // HTTP/2 has no half-close that a backend would answer with an end of file.
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
     let name = ServerName::try_from(host.to_owned()).map_err(|e| wrong(e.to_string()))?;
-    Ok((TlsConnector::from(Arc::new(config)), name))
+    Ok((connector, name))
 }
 
 /// One connected stream.

@@ -84,13 +84,9 @@ pub async fn serve(listening: Listening, site: Site, mut stop: watch::Receiver<b
                     // A socket that refuses the option still works, only slower.
                     let _ = stream.set_nodelay(true);
                     let (app, stop) = (app.clone(), stop.clone());
-                    match tls.clone() {
-                        None => {
-                            drop(tokio::spawn(connection(Unstalled::new(stream), app, place, stop)))
-                        }
-                        Some(tls) => drop(tokio::spawn(secured(tls, stream, app, place, stop))),
-                    }
+                    tokio::spawn(welcome(tls.clone(), stream, app, place, stop));
                 }
+                // Behind TLS nobody could read it before a handshake.
                 None if tls.is_some() => {}
                 None => turn_away(stream),
             },
@@ -129,13 +125,17 @@ fn turn_away(stream: TcpStream) {
     let _ = stream.into_std().and_then(|mut stream| stream.write_all(answer.as_bytes()));
 }
 
-async fn secured(
-    tls: Arc<Secured>,
+/// Through the handshake, where there is one, to requests.
+async fn welcome(
+    tls: Option<Arc<Secured>>,
     stream: TcpStream,
     app: Router,
     place: Place,
     stop: watch::Receiver<bool>,
 ) {
+    let Some(tls) = tls else {
+        return connection(Unstalled::new(stream), app, place, stop).await;
+    };
     match tokio::time::timeout(HANDSHAKE_MAX, tls.accept(stream)).await {
         Ok(Ok(stream)) => connection(stream, app, place, stop).await,
         Ok(Err(problem)) => tracing::debug!("tls: {problem}"),
