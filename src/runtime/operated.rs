@@ -12,7 +12,7 @@ use crate::fallback::callback::{self, Never, Plan, Quiet, Step, Verdict, Wait};
 use crate::id::{CallbackId, HandoffId, Stage};
 use crate::store::{
     Accepted, Change, Counts, Handoff, HandoffAsk, HandoffState, Ledger, Limits, Offer, Outcome,
-    Query, Record, Refused, Settlement, State,
+    Query, Record, Refused, Settlement, State, UnixMs,
 };
 
 /// How often the account is held against the count before they are said to differ.
@@ -150,8 +150,7 @@ impl Promises {
     // === callbacks ===
 
     /// Puts it on record.
-    pub async fn accept(&self, offer: Offer) -> Result<Accepted, Refused> {
-        let now_ms = unix_ms();
+    pub async fn accept(&self, offer: Offer, now_ms: UnixMs) -> Result<Accepted, Refused> {
         let fresh = self.hooks.wants_callbacks().then(|| offer.clone());
         // The gate's limit can be changed while the server runs.
         self.store.bound(bound(&self.gates));

@@ -257,7 +257,7 @@ impl Promises {
     /// Puts it on record. The receipt is there when the commit is.
     pub async fn promise(&self, offer: Offer) -> Arranged {
         for _ in 0..DUPLICATES_MAX {
-            match self.accept(offer.clone()).await {
+            match self.accept(offer.clone(), unix_ms()).await {
                 Ok(accepted) => {
                     return match accepted.receipt {
                         Some(receipt) => Arranged::Callback(receipt),

@@ -196,7 +196,7 @@ async fn put_on_record(site: &Site, desk: &Desk, offer: Offer) -> Answered {
     let (promises, wanted) = (desk.promises.clone(), offer.clone());
     // Behind the gate only: whoever waits there and leaves is withdrawn.
     let accepted = whole(async move {
-        let accepted = promises.accept(wanted).await?;
+        let accepted = promises.accept(wanted, now_ms).await?;
         if accepted.receipt.is_some()
             && let Some(lease) = slot.use_it()
         {
