@@ -35,12 +35,14 @@ pub struct Window {
     /// How long it has been loud right before it. Detectors are sure of a word late: of "five" not
     /// before its vowel.
     pub lead_in: Duration,
+    /// It is much louder than the line's own noise, and as loud as the caller may speak.
+    pub is_loud: bool,
 }
 
 impl Window {
     /// A window behind silence, or behind what is told of in windows of their own.
     pub fn plain(probability: f32, span: Duration) -> Window {
-        Window { probability, span, lead_in: Duration::ZERO }
+        Window { probability, span, lead_in: Duration::ZERO, is_loud: false }
     }
 }
 

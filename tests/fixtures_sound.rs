@@ -71,6 +71,22 @@ fn both_tracks_are_what_was_sent_and_what_was_played() {
     assert!(staged(&text, Staging::default()).tracks.is_none());
 }
 
+/// Before anybody knows that what is loud is speech, less is sent ahead: silence comes with the
+/// pause, not `lead_ms` behind it.
+#[test]
+fn a_caller_who_takes_the_floor_hears_silence_at_once() {
+    let text = format!(
+        "{STORY}[sound]\ndetector = \"earshot\"\n[[caller]]\nafter = \"agent.first_audio + 1s\"\n\
+         says = \"Wait, stop that now\"\n"
+    );
+    let (tracks, outcome) = recorded(&text, &Bank::default(), 0);
+    let (began, paused) = (at(&outcome, "agent.first_audio") + 1_000, at(&outcome, "agent.paused"));
+    let quiet = (began..).step_by(10).find(|ms| level(&tracks.agent, *ms, ms + 80) < -60.0);
+    let quiet = quiet.expect("it becomes quiet");
+    assert!(began < paused && paused < quiet && quiet <= paused + 60, "{began} {paused} {quiet}");
+    assert!(quiet < at(&outcome, "far_end.clear"), "before anybody is sure of it");
+}
+
 #[test]
 fn deeds_are_mixed_at_the_level_that_is_asked_for() {
     let text = "about = \"a test\"

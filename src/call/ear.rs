@@ -36,6 +36,7 @@ impl Call {
                     self.speech.reset();
                 }
             }
+            Ear::Quiet if window.is_loud && self.can_be_interrupted() => self.rein_in(now),
             Ear::Quiet => {}
             Ear::Suspect(_) => self.suspect_heard(now, admit, edge),
             Ear::Hearing(_) => self.turn_heard(now, admit, turns, edge),

@@ -24,6 +24,13 @@ impl Call {
         self.tell(ToCaller::Playout { state: PlayoutState::Paused, item, played });
     }
 
+    /// It is loud at the caller's end, and nobody knows yet what it is.
+    pub(super) fn rein_in(&mut self, now: Timestamp) {
+        if let Some((_, playout)) = self.floor.playout() {
+            playout.rein_in(now);
+        }
+    }
+
     pub(super) fn resume_playout(&mut self, now: Timestamp) {
         let Some((item, playout)) = self.floor.playout() else { return };
         if !playout.is_paused() {

@@ -62,7 +62,7 @@ impl SpeechTracker {
     /// Takes what was heard in the next window; speech of `onset` counts as begun. What was loud
     /// right before the first of it belongs to it.
     pub fn hear(&mut self, window: Window, onset: Duration) -> Option<Edge> {
-        let Window { probability, span, lead_in } = window;
+        let Window { probability, span, lead_in, is_loud: _ } = window;
         let loud = probability > self.threshold;
         match self.run {
             Run::Quiet if loud => self.grow(lead_in.min(LEAD_IN_MAX), span, onset),
@@ -159,14 +159,15 @@ mod tests {
     fn what_was_loud_right_before_belongs_to_the_speech() {
         let hear = |lead_in, onset| {
             let mut tracker = SpeechTracker::new(0.5);
-            let window = Window { probability: 0.9, span: ms(20), lead_in };
+            let window = Window { probability: 0.9, span: ms(20), lead_in, ..Window::default() };
             (tracker.hear(window, onset), tracker.speech())
         };
         assert_eq!(hear(ms(40), ONSET), (Some(Edge::Started), ms(60)), "an f, then a vowel");
         assert_eq!(hear(ms(20), ONSET), (None, ms(40)));
         assert_eq!(hear(ms(5_000), ms(240)), (None, ms(220)), "no consonant is that long");
         let mut tracker = SpeechTracker::new(0.5);
-        let noise = Window { probability: 0.3, span: ms(20), lead_in: ms(5_000) };
+        let noise =
+            Window { probability: 0.3, span: ms(20), lead_in: ms(5_000), ..Window::default() };
         assert_eq!((tracker.hear(noise, ONSET), tracker.speech()), (None, Duration::ZERO));
     }
 

@@ -83,7 +83,8 @@ impl Windows {
         let span = samples_to_duration(self.window.len(), CALLER_RATE_HZ);
         let is_loud = !is_silent && !is_echo && above_noise_db > LOUD_ABOVE_NOISE_DB;
         let loud = if is_loud { self.loud + span } else { Duration::ZERO };
-        Window { probability, span, lead_in: std::mem::replace(&mut self.loud, loud) }
+        let lead_in = std::mem::replace(&mut self.loud, loud);
+        Window { probability, span, lead_in, is_loud }
     }
 }
 
