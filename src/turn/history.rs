@@ -42,6 +42,11 @@ impl Entry {
             ItemBody::FunctionOutput { output, .. } => output.len(),
         }
     }
+
+    fn is_being_said(&self) -> bool {
+        matches!(self.item.body, ItemBody::Spoken { .. })
+            && self.item.status == ItemStatus::InProgress
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -236,10 +241,13 @@ impl History {
 
     /// What a model is shown, oldest first. Results stand right behind their calls, as model
     /// servers demand, whenever they came; a call without a result is shown as unfinished, not as
-    /// new.
+    /// new. What is being said in front of a call stands in front of it: behind it, servers take it
+    /// for the beginning of the next answer and go on with it.
     pub fn messages(&self) -> Vec<Message> {
         let mut messages = Vec::new();
         let mut asked: Vec<&str> = Vec::new();
+        // Where the calls begin that nothing was said behind.
+        let mut calls_from = 0;
         for entry in &self.entries {
             let call_id = match &entry.item.body {
                 ItemBody::FunctionCall(call) => Some(call.call_id.as_str()),
@@ -248,8 +256,14 @@ impl History {
                 _ => None,
             };
             let Some(message) = to_message(&entry.item.body) else { continue };
+            if entry.is_being_said() {
+                messages.insert(calls_from, message);
+                calls_from += 1;
+                continue;
+            }
             if call_id.is_none() {
                 messages.extend(asked.drain(..).map(|call_id| self.result_of(call_id)));
+                calls_from = messages.len() + 1;
             }
             asked.extend(call_id);
             messages.push(message);
