@@ -379,7 +379,7 @@ impl Call {
         admit: &mut dyn Admit,
         run: RunId,
         phrase: u32,
-        samples: &[i16],
+        samples: Vec<i16>,
     ) {
         let prompt = matches!(&self.floor, Floor::FallingBack(prompt) if prompt.run == run);
         let playout = match (&mut self.floor, prompt) {
@@ -398,11 +398,11 @@ impl Call {
     }
 
     /// Sound of an answer that has lost the floor reaches nobody.
-    fn late_sound(&mut self, run: RunId, samples: &[i16]) {
+    fn late_sound(&mut self, run: RunId, samples: Vec<i16>) {
         if crate::admission::mutant::is("fence_only_before_synthesis")
             && let Some(generation) = self.owed.get(&run).map(|owed| owed.generation)
         {
-            let (rate_hz, samples) = (self.settings.out_rate_hz, samples.to_vec());
+            let rate_hz = self.settings.out_rate_hz;
             let (pcm, item) = (crate::audio::Pcm { rate_hz, samples }, self.next_item());
             self.tell(ToCaller::Audio { response: None, item, generation, pcm });
         }

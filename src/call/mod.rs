@@ -240,7 +240,7 @@ impl Call {
                 self.on_finished(now, admit, run, finish, usage);
             }
             Event::Sounded { run, phrase, samples } => {
-                self.on_sounded(now, admit, run, phrase, &samples);
+                self.on_sounded(now, admit, run, phrase, samples);
             }
             Event::PhraseSounded { run, phrase, words } => {
                 self.on_phrase_sounded(run, phrase, words);

@@ -81,6 +81,8 @@ pub(super) struct World {
     /// When the script ends, whatever is left of it.
     end: Timestamp,
     pub(super) call: Call,
+    /// When the call's next timer is due, unless something happens before.
+    timer: Option<Timestamp>,
     pub(super) gates: SimGates,
     pub(super) workers: Workers,
     pub(super) names: BTreeMap<Stage, String>,
@@ -169,6 +171,7 @@ impl World {
             now: Timestamp::ZERO,
             end: Timestamp::ZERO + script.ends_by,
             call: Call::new(Timestamp::ZERO, identity, profile.clone(), settings),
+            timer: None,
             gates: SimGates::new(config.gates()),
             workers,
             names: config.gates().iter().map(|(s, _)| (*s, config.gate_name(*s))).collect(),
@@ -256,10 +259,9 @@ impl World {
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         let deeds = self.due.keys().next().map(|(at, _)| *at);
         let holds = self.hold_times.first().map(|(at, _, _)| *at);
-        let timer = self.call.poll_timeout(self.now).map(|(due, _)| due);
         let rings = self.ends.rings_until(self.now);
         let others = [self.workers.next_at(), self.gates.next_deadline()];
-        [deeds, holds, timer, rings].into_iter().chain(others).flatten().min()
+        [deeds, holds, self.timer, rings].into_iter().chain(others).flatten().min()
     }
 
     pub(super) fn happen(&mut self, script: &Script) {
@@ -290,7 +292,7 @@ impl World {
             }
         }
         self.listen();
-        if self.call.poll_timeout(self.now).is_some_and(|(due, _)| due <= self.now) {
+        if self.timer.is_some_and(|due| due <= self.now) {
             self.step(Event::Timeout);
         }
         if std::mem::take(&mut self.audited) {
@@ -328,6 +330,7 @@ impl World {
         while let Some(action) = self.call.poll_action() {
             self.carry_out(action);
         }
+        self.timer = self.call.poll_timeout(self.now).map(|(due, _)| due);
         self.watch.done(self.now, &self.call);
     }
 

@@ -146,6 +146,24 @@ pub trait CallbackStore: Send + Sync {
     /// This record.
     fn get(&self, id: CallbackId) -> Answer<Option<Record>>;
 
+    /// The record that this tenant's key has made.
+    fn of_key(&self, tenant: String, key: String) -> Answer<Option<Record>>;
+
+    /// What an offer with a key is answered whose record is there already, whether or not another
+    /// would have room; none where it is new.
+    fn repeated(&self, offer: &Offer) -> Answer<Option<Accepted>> {
+        let Some(key) = offer.key.clone() else { return Box::pin(async { Ok(None) }) };
+        // What cannot be on record is looked for nowhere: `accept` says what is wrong with it.
+        if key.name.contains('\0') || offer.tenant.contains('\0') {
+            return Box::pin(async { Ok(None) });
+        }
+        let found = self.of_key(offer.tenant.clone(), key.name.clone());
+        Box::pin(async move {
+            let Some(record) = found.await? else { return Ok(None) };
+            Kept::repeated(&record, &key).map(|kept| Some(kept.committed()))
+        })
+    }
+
     /// The proof that this one is on record and will be done, for a caller who asks again
     /// ([`Refused::Duplicate`]); none when it has ended. A read sees what is committed only.
     fn promised(&self, id: CallbackId) -> Answer<Option<CallbackReceipt>> {

@@ -161,6 +161,10 @@ impl CallbackStore for PostgresStore {
         self.read(move |to| Ask::Get { id, to })
     }
 
+    fn of_key(&self, tenant: String, key: String) -> Answer<Option<Record>> {
+        self.read(move |to| Ask::OfKey { tenant, key, to })
+    }
+
     fn list(&self, query: Query) -> Answer<Vec<Record>> {
         match query.check() {
             Ok(()) => self.read(move |to| Ask::List { query, to }),

@@ -187,6 +187,10 @@ impl CallbackStore for SqliteStore {
         self.read(move |connection| rows::get(connection, id))
     }
 
+    fn of_key(&self, tenant: String, key: String) -> Answer<Option<Record>> {
+        self.read(move |connection| rows::of_key(connection, &tenant, &key))
+    }
+
     fn list(&self, query: Query) -> Answer<Vec<Record>> {
         match query.check() {
             Ok(()) => self.read(move |connection| rows::list(connection, &query)),

@@ -23,10 +23,10 @@ impl Backlog {
     }
 
     /// Adds a piece.
-    pub fn push(&mut self, piece: &[i16]) {
+    pub fn push(&mut self, piece: Vec<i16>) {
         if !piece.is_empty() {
             self.samples += piece.len();
-            self.pieces.push_back(piece.to_vec());
+            self.pieces.push_back(piece);
         }
     }
 
@@ -56,10 +56,10 @@ mod tests {
     #[test]
     fn samples_leave_in_order_whatever_the_pieces_are() {
         let mut backlog = Backlog::default();
-        backlog.push(&[1, 2, 3]);
-        backlog.push(&[]);
-        backlog.push(&[4]);
-        backlog.push(&[5, 6]);
+        backlog.push(vec![1, 2, 3]);
+        backlog.push(Vec::new());
+        backlog.push(vec![4]);
+        backlog.push(vec![5, 6]);
         assert_eq!(backlog.take(2), [1, 2]);
         assert_eq!((backlog.len(), backlog.take(3)), (4, vec![3, 4, 5]));
         assert_eq!((backlog.take(9), backlog.is_empty()), (vec![6], true));

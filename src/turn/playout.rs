@@ -94,7 +94,7 @@ impl Playout {
     }
 
     /// Sound of a phrase. False when the backlog is full: a synthesiser that never ends.
-    pub fn push(&mut self, index: u32, samples: &[i16]) -> bool {
+    pub fn push(&mut self, index: u32, samples: Vec<i16>) -> bool {
         if samples_to_duration(self.waiting.len(), self.rate_hz) > BACKLOG_MAX {
             return false;
         }
@@ -166,7 +166,7 @@ impl Playout {
     pub fn fill_frame(&mut self) {
         let frame = duration_to_samples(FRAME, self.rate_hz);
         let missing = self.waiting.len().next_multiple_of(frame) - self.waiting.len();
-        self.waiting.push(&vec![0; missing]);
+        self.waiting.push(vec![0; missing]);
         self.phrases.rests(missing);
     }
 

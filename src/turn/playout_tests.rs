@@ -10,7 +10,7 @@ fn at(millis: u64) -> Timestamp {
 fn one_second() -> Playout {
     let mut playout = Playout::new(at(0), 8_000, ms(200));
     playout.announce(0, "one two three four five six seven eight nine ten");
-    assert!(playout.push(0, &[1; 8_000]));
+    assert!(playout.push(0, vec![1; 8_000]));
     playout.phrase_done(0, Vec::new());
     playout.complete();
     playout
@@ -170,7 +170,7 @@ fn what_follows_something_else_counts_from_its_end() {
 fn a_pause_in_the_sound_leaves_no_rest_behind() {
     let mut playout = Playout::new(at(0), 8_000, ms(200));
     playout.announce(0, "one");
-    assert!(playout.push(0, &[1; 250]));
+    assert!(playout.push(0, vec![1; 250]));
     assert_eq!(drain(&mut playout, at(0)), 20);
     assert!(!playout.has_waiting(), "90 samples are no frame");
     playout.fill_frame();

@@ -209,6 +209,21 @@ async fn a_key_makes_a_request_once() {
     refused(&bad, 400, "invalid_idempotency_key");
 }
 
+/// C-040: whoever asks again hears that it is on record, whether or not there is room for another.
+#[tokio::test]
+async fn a_key_is_answered_although_the_gate_is_full() {
+    let desk = Desk::open(&["limits.callback.slots=1"]).await;
+    let key = [("Idempotency-Key", "order-7")];
+    let ask = async |body: &Value| desk.ask_with("POST", "/v1/callbacks", &key, body).await;
+    let first = ask(&wanted("+15555550100")).await;
+    assert_eq!(first.status, 201, "{first:?}");
+    let other = desk.ask("POST", "/v1/callbacks", &wanted("+15555550101")).await;
+    assert_eq!(other.status, 429, "{other:?}");
+    let again = ask(&wanted("+15555550100")).await;
+    assert_eq!((again.status, again.json()), (200, first.json()));
+    refused(&ask(&wanted("+15555550101")).await, 422, "key_reused");
+}
+
 /// A client that leaves in the middle of a request: what is on record has its consequences.
 #[tokio::test]
 async fn whoever_leaves_early_cuts_nothing_off() {

@@ -81,12 +81,19 @@ pub async fn nothing_is_on_record_twice(place: &Place) {
     let mut first = offer(1);
     first.key = key("k", "one");
     let id = accepted(&*store, first.clone(), NOW).await;
-    let again = store.accept(Offer { born_ms: NOW + 9, ..first.clone() }, NOW + 9).await;
+    let asked_again = Offer { born_ms: NOW + 9, ..first.clone() };
+    let known = store.repeated(&asked_again).await.expect("a read").expect("it is on record");
+    let again = store.accept(asked_again, NOW + 9).await;
     let again = again.expect("the same answer");
+    assert_eq!(known, again);
     assert_eq!((again.id, again.repeated, again.receipt.is_some()), (id, true, true));
     let reused = Offer { key: key("k", "other"), ..offer(2) };
+    assert_eq!(store.repeated(&reused).await, Err(Refused::KeyReused { existing: id }));
     assert_eq!(store.accept(reused, NOW).await, Err(Refused::KeyReused { existing: id }));
     let other = Offer { tenant: "other".to_owned(), key: key("k", "other"), ..offer(2) };
+    for new in [&other, &offer(3), &Offer { key: key("a\0b", "d"), ..offer(3) }] {
+        assert_eq!(store.repeated(new).await, Ok(None));
+    }
     accepted(&*store, other, NOW).await; // a key is a tenant's own
     assert_eq!(store.accept(offer(1), NOW).await, Err(Refused::Duplicate { existing: id }));
     let promised = store.promised(id).await.expect("a read").expect("it is on record");

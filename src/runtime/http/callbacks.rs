@@ -187,6 +187,11 @@ fn offer_of(desk: &Desk, wanted: Wanted, key: Option<Key>) -> Result<Offer, Wron
 
 /// Passes the gate like a call's callback does: the unit is held until the record has ended.
 async fn put_on_record(site: &Site, desk: &Desk, offer: Offer) -> Answered {
+    // On record already: there is nothing to make room for.
+    if let Some(accepted) = desk.promises.store().repeated(&offer).await.map_err(no)? {
+        let record = desk.promises.callback(accepted.id).await.map_err(no)?;
+        return Ok(fresh(StatusCode::OK, shown::callback(&record)));
+    }
     if let Some(why) = desk.promises.never(&offer) {
         let message = format!("It could never be dialled: {why}.");
         return Err(Box::new(told(StatusCode::CONFLICT, why, &message, None, json!({}), None)));

@@ -211,6 +211,12 @@ pub async fn get(client: &Client, id: CallbackId) -> Asked<Option<Record>> {
     client.query_opt(&sql, &[&id.to_string()]).await?.as_ref().map(record).transpose()
 }
 
+/// The record that a tenant's key has made.
+pub async fn of_key(client: &Client, tenant: &str, key: &str) -> Asked<Option<Record>> {
+    let sql = format!("SELECT {COLUMNS} FROM callbacks WHERE tenant = $1 AND idempotency_key = $2");
+    client.query_opt(&sql, &[&tenant, &key]).await?.as_ref().map(record).transpose()
+}
+
 pub async fn list(client: &Client, query: &Query) -> Asked<Vec<Record>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM callbacks WHERE (cardinality($1::text[]) = 0 OR state = ANY($1)) \

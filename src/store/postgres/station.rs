@@ -36,6 +36,7 @@ pub enum Ask {
     Change { id: CallbackId, change: Change, now_ms: UnixMs, to: To<Record> },
     Sweep { now_ms: UnixMs, to: To<Swept> },
     Get { id: CallbackId, to: To<Option<Record>> },
+    OfKey { tenant: String, key: String, to: To<Option<Record>> },
     List { query: Query, to: To<Vec<Record>> },
     Counts { to: To<Counts> },
     Handoff { ask: HandoffAsk, now_ms: UnixMs, to: To<Vec<Handoff>> },
@@ -197,6 +198,10 @@ impl Station {
     ) -> Asked<Vec<Done>> {
         match &group[0] {
             Ask::Get { id, .. } => return Ok(vec![Done::Get(rows::get(&link.client, *id).await?)]),
+            Ask::OfKey { tenant, key, .. } => {
+                let found = rows::of_key(&link.client, tenant, key).await?;
+                return Ok(vec![Done::Get(found)]);
+            }
             Ask::List { query, .. } => {
                 return Ok(vec![Done::List(rows::list(&link.client, query).await?)]);
             }
@@ -319,7 +324,9 @@ impl Ask {
             (Ask::Claim { to, .. }, Done::Claim(claimed)) => drop(to.send(Ok(claimed))),
             (Ask::Change { to, .. }, Done::Change(changed)) => drop(to.send(changed)),
             (Ask::Sweep { to, .. }, Done::Sweep(swept)) => drop(to.send(Ok(swept))),
-            (Ask::Get { to, .. }, Done::Get(record)) => drop(to.send(Ok(record))),
+            (Ask::Get { to, .. } | Ask::OfKey { to, .. }, Done::Get(record)) => {
+                drop(to.send(Ok(record)));
+            }
             (Ask::List { to, .. }, Done::List(records)) => drop(to.send(Ok(records))),
             (Ask::Counts { to }, Done::Counts(counts)) => drop(to.send(Ok(counts))),
             (Ask::Handoff { to, .. }, Done::Handoff(handoffs)) => drop(to.send(handoffs)),
@@ -333,7 +340,7 @@ impl Ask {
             Ask::Claim { to, .. } => drop(to.send(Err(refused))),
             Ask::Change { to, .. } => drop(to.send(Err(refused))),
             Ask::Sweep { to, .. } => drop(to.send(Err(refused))),
-            Ask::Get { to, .. } => drop(to.send(Err(refused))),
+            Ask::Get { to, .. } | Ask::OfKey { to, .. } => drop(to.send(Err(refused))),
             Ask::List { to, .. } => drop(to.send(Err(refused))),
             Ask::Counts { to } => drop(to.send(Err(refused))),
             Ask::Handoff { to, .. } => drop(to.send(Err(refused))),
@@ -347,6 +354,7 @@ impl Ask {
             Ask::Change { .. } => "change",
             Ask::Sweep { .. } => "sweep",
             Ask::Get { .. } => "get",
+            Ask::OfKey { .. } => "of_key",
             Ask::List { .. } => "list",
             Ask::Counts { .. } => "counts",
             Ask::Handoff { .. } => "handoff",
