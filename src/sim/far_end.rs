@@ -1,7 +1,6 @@
 //! What the caller's end has of each item, by a clock of its own: what was said, sent and can have
 //! been heard (invariants 5 and 7).
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::workers::Workers;
@@ -25,7 +24,8 @@ const ESTIMATE_WORDS: usize = 5;
 pub(super) struct FarEnd {
     budget: Duration,
     words_per_s: f64,
-    items: BTreeMap<ItemId, Line>,
+    /// In the order in which they began.
+    items: Vec<(ItemId, Line)>,
     /// When all that was sent has been played.
     plays_until: Timestamp,
     sounding: Option<ItemId>,
@@ -57,7 +57,7 @@ impl FarEnd {
         FarEnd {
             budget,
             words_per_s,
-            items: BTreeMap::new(),
+            items: Vec::new(),
             plays_until: Timestamp::ZERO,
             sounding: None,
             prompt_comes: None,
@@ -121,34 +121,43 @@ impl FarEnd {
     /// counts, not our clock.
     pub fn reported(&mut self, now: Timestamp, item: &ItemId) {
         self.plays_until = self.plays_until.min(now);
-        if let Some(line) = self.items.get_mut(item) {
+        if let Some(line) = self.known(item) {
             line.reported = true;
         }
+    }
+
+    /// From behind: what is told of is mostly what sounds now.
+    fn known(&mut self, item: &ItemId) -> Option<&mut Line> {
+        self.items.iter_mut().rev().find(|(id, _)| id == item).map(|(_, line)| line)
+    }
+
+    fn line(&mut self, item: &ItemId) -> &mut Line {
+        let known = self.items.iter().rposition(|(id, _)| id == item);
+        let at = known.unwrap_or(self.items.len());
+        if known.is_none() {
+            self.items.push((item.clone(), Line::default()));
+        }
+        &mut self.items[at].1
     }
 
     /// Something for the caller's end. Says what cannot be right about it.
     pub fn told(&mut self, now: Timestamp, what: &ToCaller) -> Option<String> {
         match what {
             ToCaller::MessageStarted { item, modality, .. } => {
-                let line = self.items.entry(item.clone()).or_default();
+                let line = self.line(item);
                 line.written = *modality == Modality::Text;
             }
             ToCaller::Text { item, delta, .. } => {
-                self.items.entry(item.clone()).or_default().said.push_str(delta);
+                self.line(item).said.push_str(delta);
             }
             ToCaller::Audio { item, pcm, .. } => {
-                // Looked up first: most frames are of an item that is known.
-                if !self.items.contains_key(item) {
-                    self.items.insert(item.clone(), Line::default());
-                }
-                if let Some(line) = self.items.get_mut(item) {
-                    line.sent += pcm.duration();
-                }
-                self.plays_until = self.plays_until.max(now) + pcm.duration();
+                let span = pcm.duration();
+                self.line(item).sent += span;
+                self.plays_until = self.plays_until.max(now) + span;
                 if self.sounding.as_ref() != Some(item) {
                     self.sounding = Some(item.clone());
                     let words = self.prompt_comes.take();
-                    let line = self.items.entry(item.clone()).or_default();
+                    let line = self.line(item);
                     line.prompt = words.is_some();
                     if let Some(words) = words.filter(|_| line.said.is_empty()) {
                         line.said = words;
@@ -159,7 +168,7 @@ impl FarEnd {
                 let left = self.plays_until.since(now);
                 self.plays_until = self.plays_until.min(now);
                 let sounds = self.sounding.as_ref() == Some(item);
-                let line = self.items.entry(item.clone()).or_default();
+                let line = self.line(item);
                 let left = if sounds { left } else { Duration::ZERO };
                 let heard = line.sent.saturating_sub(left) + FRAME;
                 line.cut = Some(heard);
@@ -179,7 +188,7 @@ impl FarEnd {
             let Message::Said { role: Role::Assistant, text } = message else { return None };
             let text = text.trim();
             let begins = |line: &&Line| line.said.trim().starts_with(text);
-            let mut said = self.items.values().filter(begins).peekable();
+            let mut said = self.items.iter().map(|(_, line)| line).filter(begins).peekable();
             if said.peek().is_none() {
                 return Some(format!("a request holds words never said: \"{text}\""));
             }

@@ -129,8 +129,8 @@ impl Watch {
     }
 
     fn found(&mut self, now: Timestamp, problems: impl IntoIterator<Item = String>) {
-        let at = now.as_millis();
-        self.problems.extend(problems.into_iter().map(|wrong| format!("at {at} ms: {wrong}")));
+        let told = |wrong| format!("at {} ms: {wrong}", now.as_millis());
+        self.problems.extend(problems.into_iter().map(told));
     }
 
     /// Before an event.

@@ -25,12 +25,16 @@ const REINED_FOR: Duration = Duration::from_millis(120);
 #[derive(Clone, Debug)]
 pub struct Playout {
     rate_hz: u32,
+    /// Samples of a frame.
+    frame: usize,
     lead: Duration,
     /// The far end plays what it gets so much later.
     delay: Duration,
     waiting: Backlog,
     phrases: Phrases,
     sent: usize,
+    /// How long that takes.
+    sent_time: Duration,
     /// What the far end had played at `mark`.
     played: Duration,
     mark: Timestamp,
@@ -59,11 +63,13 @@ impl Playout {
     pub fn new(now: Timestamp, rate_hz: u32, lead: Duration) -> Self {
         Playout {
             rate_hz,
+            frame: duration_to_samples(FRAME, rate_hz),
             lead,
             delay: Duration::ZERO,
             waiting: Backlog::default(),
             phrases: Phrases::new(rate_hz),
             sent: 0,
+            sent_time: Duration::ZERO,
             played: Duration::ZERO,
             mark: now,
             sending: Sending::Goes,
@@ -126,22 +132,19 @@ impl Playout {
     /// The next frame, if one is due.
     pub fn poll(&mut self, now: Timestamp) -> Option<Pcm> {
         self.advance(now);
-        let frame = duration_to_samples(FRAME, self.rate_hz);
-        let whole = self.waiting.len() >= frame || (self.complete && !self.waiting.is_empty());
-        if self.is_paused() || !whole || self.next_frame_at(now) > now {
+        if self.is_paused() || !self.has_waiting() || self.next_frame_at(now) > now {
             return None;
         }
         self.arrive(now);
-        let samples = self.waiting.take(frame);
+        let samples = self.waiting.take(self.frame);
         self.sent += samples.len();
+        self.sent_time = samples_to_duration(self.sent, self.rate_hz);
         Some(Pcm { rate_hz: self.rate_hz, samples })
     }
 
     /// When [`Playout::poll`] will next have a frame, if nothing else happens.
     pub fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
-        let frame = duration_to_samples(FRAME, self.rate_hz);
-        let whole = self.waiting.len() >= frame || (self.complete && !self.waiting.is_empty());
-        (!self.is_paused() && whole).then(|| self.next_frame_at(now))
+        (!self.is_paused() && self.has_waiting()).then(|| self.next_frame_at(now))
     }
 
     /// The text of the next phrase whose sound has begun to be sent and that was not told before. A
@@ -157,15 +160,13 @@ impl Playout {
 
     /// A frame waits to be sent.
     pub fn has_waiting(&self) -> bool {
-        self.waiting.len() >= duration_to_samples(FRAME, self.rate_hz)
-            || (self.complete && !self.waiting.is_empty())
+        self.waiting.len() >= self.frame || (self.complete && !self.waiting.is_empty())
     }
 
     /// The sound pauses here: what is no whole frame is filled up with silence and does not wait
     /// for more.
     pub fn fill_frame(&mut self) {
-        let frame = duration_to_samples(FRAME, self.rate_hz);
-        let missing = self.waiting.len().next_multiple_of(frame) - self.waiting.len();
+        let missing = self.waiting.len().next_multiple_of(self.frame) - self.waiting.len();
         self.waiting.push(vec![0; missing]);
         self.phrases.rests(missing);
     }
@@ -189,7 +190,7 @@ impl Playout {
     }
 
     fn frame_at(&self, now: Timestamp, lead: Duration) -> Timestamp {
-        let ahead = self.sent_time().saturating_sub(self.heard(now)) + FRAME;
+        let ahead = self.sent_time.saturating_sub(self.heard(now)) + FRAME;
         // The clock does not run yet at a far end that has run dry: it runs as the frame is sent.
         let until_heard = (ahead + self.mark.since(now)).saturating_sub(self.delay);
         now + until_heard.saturating_sub(lead)
@@ -206,7 +207,7 @@ impl Playout {
 
     /// How much has been sent.
     pub fn sent_time(&self) -> Duration {
-        samples_to_duration(self.sent, self.rate_hz)
+        self.sent_time
     }
 
     fn advance(&mut self, now: Timestamp) {
@@ -252,7 +253,7 @@ impl Playout {
 
     /// The far end says how much it has played: less than we thought, or as much as was sent.
     pub fn report(&mut self, now: Timestamp, played: Duration) {
-        self.played = played.min(self.sent_time());
+        self.played = played.min(self.sent_time);
         self.mark = self.mark.max(now);
     }
 
@@ -267,7 +268,7 @@ impl Playout {
             Sending::Goes | Sending::Reined { .. } | Sending::Paused => now.since(self.mark),
             Sending::Halted => Duration::ZERO,
         };
-        (self.played + since).min(self.sent_time())
+        (self.played + since).min(self.sent_time)
     }
 
     /// How much of it counts as heard: no more than the far end allows.
@@ -282,7 +283,7 @@ impl Playout {
 
     /// When the last sample sent will have been heard.
     pub fn ends_at(&self, now: Timestamp) -> Timestamp {
-        now + self.sent_time().saturating_sub(self.heard(now)) + self.mark.since(now)
+        now + self.sent_time.saturating_sub(self.heard(now)) + self.mark.since(now)
     }
 
     /// Words and when each has been said, over all phrases, for the history.

@@ -175,12 +175,12 @@ fn words_shown(request: &ModelRequest) -> u32 {
         .history
         .iter()
         .map(|message| match message {
-            Message::Said { text, .. } => text.split_whitespace().count(),
-            Message::Called(call) => call.arguments.split_whitespace().count(),
-            Message::Returned { output, .. } => output.split_whitespace().count(),
+            Message::Said { text, .. } => text.split_ascii_whitespace().count(),
+            Message::Called(call) => call.arguments.split_ascii_whitespace().count(),
+            Message::Returned { output, .. } => output.split_ascii_whitespace().count(),
         })
         .sum();
-    (said + request.instructions.split_whitespace().count()) as u32
+    (said + request.instructions.split_ascii_whitespace().count()) as u32
 }
 
 /// The text cut before the space in front of each word, as models' tokens are; together they are
