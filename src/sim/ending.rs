@@ -133,7 +133,8 @@ impl World {
         self.quiesce();
         self.problems.append(&mut self.watch.problems);
         self.problems.extend(self.heard.iter().filter_map(expect::too_much));
-        self.problems.extend(expect::check(&script.expect, &self.facts, &self.heard, &self.asked));
+        let asked = self.asked.unwrap_or_default();
+        self.problems.extend(expect::check(&script.expect, &self.facts, &self.heard, &asked));
         let mut trace = self.lines.join("\n");
         trace.push('\n');
         let tracks = self.ends.tracks(self.now);
@@ -146,7 +147,7 @@ impl World {
             sent: self.sent,
             barge_in: self.barge_in,
             heard: self.heard,
-            asked: self.asked,
+            asked,
         }
     }
 }

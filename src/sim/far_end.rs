@@ -192,7 +192,7 @@ impl FarEnd {
             if said.peek().is_none() {
                 return Some(format!("a request holds words never said: \"{text}\""));
             }
-            let words = text.split_whitespace().count();
+            let words = text.split_ascii_whitespace().count();
             (!said.any(|line| words <= self.words_at_most(line)))
                 .then(|| format!("a request holds words nobody has heard: \"{text}\""))
         })

@@ -99,7 +99,8 @@ impl World {
                 self.function = Some(call.call_id.clone());
             }
             Action::Think { request, .. } => {
-                self.asked.push(request.history.iter().map(client::line_of).collect());
+                let lines = || request.history.iter().map(client::line_of).collect();
+                self.asked.iter_mut().for_each(|asked| asked.push(lines()));
                 let Some((said, played)) = self.interrupted.take() else { return };
                 let spoken = |message: &Message| match message {
                     Message::Said { role: Role::Assistant, text } => Some(text.clone()),

@@ -370,6 +370,13 @@ pub enum Expect {
     },
 }
 
+impl Expect {
+    /// What the model was asked has to be kept for it.
+    pub(super) fn looks_at_requests(&self) -> bool {
+        matches!(self, Expect::Asked { .. })
+    }
+}
+
 /// Why a fixture cannot be run: file, line, key, what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {key}: {problem}; {right}")]

@@ -9,7 +9,7 @@ use super::facts::Fact;
 use super::far_end::FarEnd;
 use super::gates::SimGates;
 use super::heard::{self, Said, Sent};
-use super::script::{Deed, Script, What, When};
+use super::script::{Deed, Expect, Script, What, When};
 use super::sound::ends::Ends;
 use super::tracks::{Staging, Tracks};
 use super::watch::Watch;
@@ -105,8 +105,8 @@ pub(super) struct World {
     pub(super) sent: Vec<(Timestamp, Sent)>,
     pub(super) problems: Vec<String>,
     pub(super) heard: Vec<HeardCheck>,
-    /// Every request to the model, line by line.
-    pub(super) asked: Vec<Vec<String>>,
+    /// Every request to the model, line by line, where anybody wants to know.
+    pub(super) asked: Option<Vec<Vec<String>>>,
     /// The caller's sound has stopped coming.
     pub(super) muted: bool,
     /// How much of the caller's sound was committed.
@@ -189,7 +189,7 @@ impl World {
             sent: Vec::new(),
             problems,
             heard: Vec::new(),
-            asked: Vec::new(),
+            asked: script.expect.iter().any(Expect::looks_at_requests).then(Vec::new),
             muted: false,
             committed: Duration::ZERO,
             function: None,
