@@ -91,7 +91,6 @@ class Caller(Happenings):
         self._agent = Agent(instructions="Answer briefly.", tools=tools)
         self.model = RealtimeModel(
             model="default",
-            voice="default",
             modalities=["text"] if written else ["audio"],
             input_audio_transcription=AudioTranscription(model="default"),
             base_url=f"http://{address}/v1",
