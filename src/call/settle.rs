@@ -198,10 +198,16 @@ impl Call {
     }
 
     /// Nobody has spoken for the idle time: the silence is a turn of its own.
-    pub(super) fn answer_silence(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+    pub(super) fn answer_silence(
+        &mut self,
+        now: Timestamp,
+        admit: &mut dyn Admit,
+        silence: Duration,
+    ) {
         let item = self.next_item();
-        let at = self.sound_at;
-        self.tell(ToCaller::IdleTimeout { item: item.clone(), from: at, to: at });
+        let to = self.sound_at;
+        let from = to.saturating_sub(silence).max(self.taken_to);
+        self.tell(ToCaller::IdleTimeout { item: item.clone(), from, to });
         self.commit_item(item, Some(String::new()));
         let turn = self.commit_turn(now, admit);
         self.start_answer(now, admit, turn, now, crate::leg::ResponseRequest::default());

@@ -163,7 +163,9 @@ impl Call {
 
     fn idle_due(&self) -> Option<Timestamp> {
         let TurnDetection::Server(turns) = self.settings.turn_detection else { return None };
-        turns.idle.filter(|_| self.is_at_rest()).map(|idle| self.last_activity + idle)
+        // It is there for the answer that comes of it: where none may, silence is no turn.
+        let answers = turns.create_response && !self.settings.transcription_only;
+        turns.idle.filter(|_| answers && self.is_at_rest()).map(|idle| self.last_activity + idle)
     }
 
     /// When the call ends because nobody has spoken for long.
@@ -229,7 +231,8 @@ impl Call {
     }
 
     fn on_idle(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+        let silence = now.since(self.last_activity);
         self.last_activity = now;
-        self.answer_silence(now, admit);
+        self.answer_silence(now, admit, silence);
     }
 }

@@ -17,7 +17,6 @@ import argparse
 import asyncio
 import base64
 import json
-import struct
 import sys
 import wave
 from pathlib import Path
@@ -26,55 +25,37 @@ from typing import Any, Callable
 from openai import AsyncOpenAI
 
 from contract import Contract, Event
-
-RATE_HZ = 24_000
-FRAME_BYTES = RATE_HZ // 50 * 2
-SILENCE = base64.b64encode(bytes(FRAME_BYTES)).decode()
-ANSWER_S = 30.0
+from rig import ANSWER_S, Failed, Happenings, Microphone, Relay, check, read_wav
 
 
-class Failed(Exception):
-    """A scenario did not go as it must."""
+def open_client(url: str, key: str = "any") -> AsyncOpenAI:
+    scheme, rest = url.split("://", 1)
+    http = {"ws": "http", "wss": "https"}[scheme]
+    return AsyncOpenAI(api_key=key, base_url=f"{http}://{rest}", websocket_base_url=url)
 
 
-def check(condition: object, what: str) -> None:
-    if not condition:
-        raise Failed(what)
+async def append(connection: Any, frame: bytes) -> None:
+    await connection.input_audio_buffer.append(audio=base64.b64encode(frame).decode())
 
 
-def read_wav(path: Path) -> list[str]:
-    """The recording as base64 frames of 20 ms, 24 kHz mono."""
-    with wave.open(str(path)) as file:
-        if file.getsampwidth() != 2:
-            raise ValueError(f"{path}: 16-bit PCM is right")
-        channels, rate = file.getnchannels(), file.getframerate()
-        data = file.readframes(file.getnframes())
-    samples = struct.unpack(f"<{len(data) // 2}h", data)[::channels]
-    count = len(samples) * RATE_HZ // rate
-    at = [index * rate / RATE_HZ for index in range(count)]
-    last = len(samples) - 1
-    resampled = [
-        round(samples[int(t)] + (samples[min(int(t) + 1, last)] - samples[int(t)]) * (t % 1))
-        for t in at
-    ]
-    pcm = struct.pack(f"<{count}h", *resampled)
-    pcm += bytes(-len(pcm) % FRAME_BYTES)
-    return [
-        base64.b64encode(pcm[i : i + FRAME_BYTES]).decode() for i in range(0, len(pcm), FRAME_BYTES)
-    ]
+async def ask(connection: Any, text: str, **response: Any) -> None:
+    content: Any = [{"type": "input_text", "text": text}]
+    item: Any = {"type": "message", "role": "user", "content": content}
+    await connection.conversation.item.create(item=item)
+    await connection.response.create(response=response)
 
 
 class Caller:
     """One connection: a microphone that never stops, and all events so far."""
 
-    def __init__(self, connection: Any, contract: Contract) -> None:
+    def __init__(self, url: str, connection: Any, contract: Contract) -> None:
+        self.url = url
         self.connection = connection
         self.events: list[Event] = []
         self._contract = contract
         self._news = asyncio.Condition()
         self._closed = False
-        self._to_say: list[str] = []
-        self._microphone: asyncio.Task[None] | None = None
+        self._microphone: Microphone | None = None
         self._listener = asyncio.create_task(self._listen())
 
     async def _listen(self) -> None:
@@ -127,31 +108,16 @@ class Caller:
         return len(self.events)
 
     def open_microphone(self) -> None:
-        async def speak() -> None:
-            clock = asyncio.get_running_loop().time
-            due = clock()
-            while True:
-                frame = self._to_say.pop(0) if self._to_say else SILENCE
-                await self.connection.input_audio_buffer.append(audio=frame)
-                due += 0.02
-                await asyncio.sleep(max(0.0, due - clock()))
+        self._microphone = Microphone(lambda frame: append(self.connection, frame))
 
-        self._microphone = asyncio.create_task(speak())
-
-    def say(self, frames: list[str]) -> None:
-        self._to_say.extend(frames)
+    def say(self, frames: list[bytes]) -> None:
+        assert self._microphone is not None
+        self._microphone.say(frames)
 
     async def ask(self, text: str, **response: Any) -> tuple[int, str]:
         """Writes a line and asks for the answer; gives where its events begin and its id."""
         since = self.mark()
-        await self.connection.conversation.item.create(
-            item={
-                "type": "message",
-                "role": "user",
-                "content": [{"type": "input_text", "text": text}],
-            }
-        )
-        await self.connection.response.create(response=response)
+        await ask(self.connection, text, **response)
         created = await self.wait("response.created", since)
         return since, created["response"]["id"]
 
@@ -171,12 +137,12 @@ class Caller:
         check(self.audio_ms(since) >= ms, f"only {self.audio_ms(since)} ms of sound came, not {ms}")
 
     async def close(self) -> None:
-        for task in (self._microphone, self._listener):
-            if task is not None:
-                task.cancel()
+        if self._microphone is not None:
+            self._microphone.close()
+        self._listener.cancel()
 
 
-async def spoken_turn(caller: Caller, wav: list[str]) -> str:
+async def spoken_turn(caller: Caller, wav: list[bytes]) -> str:
     await caller.session(audio={"input": {"transcription": {"model": "whisper-1"}}})
     since = caller.mark()
     caller.open_microphone()
@@ -202,7 +168,7 @@ async def spoken_turn(caller: Caller, wav: list[str]) -> str:
     return f"heard {transcript!r}, said {said[:40]!r}, {caller.audio_ms(since)} ms"
 
 
-async def text_turn(caller: Caller, wav: list[str]) -> str:
+async def text_turn(caller: Caller, wav: list[bytes]) -> str:
     await caller.session(output_modalities=["text"])
     since, _ = await caller.ask("When are you open?")
     done = await caller.wait("response.done", since)
@@ -216,7 +182,7 @@ async def text_turn(caller: Caller, wav: list[str]) -> str:
     return f"read {text[:60]!r}"
 
 
-async def function_call(caller: Caller, wav: list[str]) -> str:
+async def function_call(caller: Caller, wav: list[bytes]) -> str:
     name = TOOL
     parameters = {"type": "object", "properties": {"city": {"type": "string"}}}
     await caller.session(
@@ -249,7 +215,7 @@ async def function_call(caller: Caller, wav: list[str]) -> str:
     return f"{name}({arguments}) and an answer to its result"
 
 
-async def cancel(caller: Caller, wav: list[str]) -> str:
+async def cancel(caller: Caller, wav: list[bytes]) -> str:
     since, response = await caller.ask("Tell me a long story.")
     await caller.heard(400, since)
     await caller.connection.response.cancel(response_id=response)
@@ -273,7 +239,7 @@ async def cancel(caller: Caller, wav: list[str]) -> str:
     return f"stopped after {played} ms; the next turn is answered"
 
 
-async def truncate(caller: Caller, wav: list[str]) -> str:
+async def truncate(caller: Caller, wav: list[bytes]) -> str:
     since, response = await caller.ask("Tell me a long story.")
     await caller.heard(1_500, since)
     await caller.connection.response.cancel()
@@ -299,7 +265,7 @@ async def truncate(caller: Caller, wav: list[str]) -> str:
     return f"{whole[:40]!r} became {kept!r}"
 
 
-async def interrupt(caller: Caller, wav: list[str]) -> str:
+async def barge_in(caller: Caller, wav: list[bytes]) -> str:
     await caller.session(audio={"input": {"transcription": {"model": "whisper-1"}}})
     caller.open_microphone()
     since, response = await caller.ask("Tell me a long story.")
@@ -324,27 +290,71 @@ async def interrupt(caller: Caller, wav: list[str]) -> str:
     return "speech_started cut the answer; the interruption was answered"
 
 
+async def error(caller: Caller, wav: list[bytes]) -> str:
+    since = caller.mark()
+    await caller.connection.conversation.item.delete(item_id="no_such_item", event_id="wrong")
+    told = (await caller.wait("error", since))["error"]
+    check(told["event_id"] == "wrong", f"the error does not name its request: {told}")
+    since, _ = await caller.ask("And now?", output_modalities=["text"])
+    done = await caller.wait("response.done", since)
+    check(done["response"]["status"] == "completed", f"after the error: {done['response']}")
+    return f"{told['message']!r}, and the next turn is answered"
+
+
+async def reconnect(caller: Caller, wav: list[bytes]) -> str:
+    """A second connection, whose line is cut: the package calls again when it is read as a stream."""
+    relay = Relay(caller.url)
+    await relay.open()
+    told = Happenings()
+
+    async def listen(connection: Any) -> None:
+        async for event in connection:
+            if event.type == "response.output_audio.delta":
+                told.add("audio", base64.b64decode(event.delta))
+            else:
+                told.add(event.type, event)
+
+    connecting = open_client(f"ws://{relay.address}/v1").realtime.connect(
+        model="default", on_reconnecting=lambda event: told.add("(reconnecting)", event)
+    )
+    async with connecting as connection:
+        listener = asyncio.create_task(listen(connection))
+        await ask(connection, "Tell me a long story.")
+        await told.heard(200)
+        lost = len(told.all)
+        relay.cut()
+        await told.event("(reconnecting)", lost)
+        await told.event("session.created", lost)
+        microphone = Microphone(lambda frame: append(connection, frame))
+        microphone.say(wav)
+        done = await told.event("response.done", lost)
+        microphone.close()
+        listener.cancel()
+    relay.close()
+    check(done.response.status == "completed", f"after the loss: {done.response}")
+    return f"cut while it spoke, called again, {told.audio_ms(lost)} ms of answer"
+
+
 SCENARIOS: dict[str, Callable] = {
     "spoken_turn": spoken_turn,
     "text_turn": text_turn,
     "function_call": function_call,
     "cancel": cancel,
     "truncate": truncate,
-    "interrupt": interrupt,
+    "barge_in": barge_in,
+    "error": error,
+    "reconnect": reconnect,
 }
 TOOL = "get_weather"
 
 
-async def run(name: str, url: str, key: str, wav: list[str]) -> bool:
+async def run(name: str, url: str, key: str, wav: list[bytes]) -> bool:
     contract = Contract()
-    scheme, rest = url.split("://", 1)
-    http = {"ws": "http", "wss": "https"}[scheme]
-    client = AsyncOpenAI(api_key=key, base_url=f"{http}://{rest}", websocket_base_url=url)
     verdict, good = "", False
     caller = None
     try:
-        async with client.realtime.connect(model="default") as connection:
-            caller = Caller(connection, contract)
+        async with open_client(url, key).realtime.connect(model="default") as connection:
+            caller = Caller(url, connection, contract)
             await caller.wait("session.created")
             verdict = await SCENARIOS[name](caller, wav)
             good = True
@@ -386,7 +396,9 @@ async def main() -> int:
     except (OSError, ValueError, wave.Error) as error:
         parser.error(f"{args.wav}: {error}")
     globals()["TOOL"] = args.tool
-    results = [await run(name, url, args.key, wav) for name in args.only or SCENARIOS]
+    # All at once: each has a connection of its own, and most of its time is an answer being spoken.
+    runs = [run(name, url, args.key, wav) for name in args.only or SCENARIOS]
+    results = await asyncio.gather(*runs)
     print(f"{sum(results)} of {len(results)} scenarios passed")
     return 0 if all(results) else 1
 

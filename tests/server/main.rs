@@ -32,6 +32,7 @@ mod refusals;
 mod retries;
 mod rig;
 mod served;
+mod sessions;
 mod slow;
 mod tls;
 mod watched;

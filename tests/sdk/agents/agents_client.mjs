@@ -6,14 +6,11 @@
 //
 // One line a scenario; exit 0 when all passed, 1 when one did not, 2 on wrong arguments. The server must
 // be able to call the tool, and its answers must last three seconds or more (see ../openai_client.py).
-import { readFileSync } from 'node:fs';
 import { OpenAIRealtimeWebSocket, RealtimeAgent, RealtimeSession, tool } from '@openai/agents-realtime';
 import { z } from 'zod';
-
-const RATE_HZ = 24_000;
-const FRAME_SAMPLES = RATE_HZ / 50;
-const ANSWER_MS = 30_000;
-const silence = new ArrayBuffer(FRAME_SAMPLES * 2);
+import { check, Happenings } from '../happenings.mjs';
+import { openRelay } from '../relay.mjs';
+import { openMicrophone, readWav } from '../sound.mjs';
 
 function usage(what) {
   console.error(`error: ${what}`);
@@ -21,52 +18,16 @@ function usage(what) {
   process.exit(2);
 }
 
-function check(condition, what) {
-  if (!condition) throw new Error(what);
-}
-
-/** The recording as frames of 20 ms, 24 kHz mono. */
-function readWav(path) {
-  const file = readFileSync(path);
-  check(file.toString('latin1', 0, 4) === 'RIFF', `${path} is not a WAV file`);
-  let format;
-  let data;
-  for (let at = 12; at + 8 <= file.length; ) {
-    const size = file.readUInt32LE(at + 4);
-    const name = file.toString('latin1', at, at + 4);
-    const body = file.subarray(at + 8, at + 8 + size);
-    if (name === 'fmt ') {
-      format = { channels: body.readUInt16LE(2), rate: body.readUInt32LE(4), bits: body.readUInt16LE(14) };
-    } else if (name === 'data') data = body;
-    at += 8 + size + (size % 2);
-  }
-  check(format && data && format.bits === 16, `${path}: 16-bit PCM is right`);
-  const frames = Math.floor(data.length / 2 / format.channels);
-  const sample = (n) => data.readInt16LE(2 * format.channels * Math.min(n, frames - 1));
-  const count = Math.floor((frames * RATE_HZ) / format.rate);
-  const sound = new Int16Array(Math.ceil(count / FRAME_SAMPLES) * FRAME_SAMPLES);
-  for (let n = 0; n < count; n++) {
-    const at = (n * format.rate) / RATE_HZ;
-    const left = Math.floor(at);
-    sound[n] = Math.round(sample(left) + (sample(left + 1) - sample(left)) * (at - left));
-  }
-  const cut = [];
-  for (let n = 0; n < sound.length; n += FRAME_SAMPLES) {
-    cut.push(sound.slice(n, n + FRAME_SAMPLES).buffer);
-  }
-  return cut;
-}
-
 /** One session: a microphone that never stops, and everything that happened. */
-class Caller {
+class Caller extends Happenings {
   constructor(url, tools) {
-    this.events = [];
+    super();
+    this.url = url;
     this.errors = [];
     this.audioMs = 0;
     this.interrupted = 0;
     this.toolResults = [];
     this.toSay = [];
-    this.waiting = new Set();
     const agent = new RealtimeAgent({ name: 'test', instructions: 'Answer briefly.', tools });
     const transport = new OpenAIRealtimeWebSocket({ url, useInsecureApiKey: true });
     this.session = new RealtimeSession(agent, {
@@ -74,73 +35,41 @@ class Caller {
       model: 'default',
       config: { audio: { input: { transcription: { model: 'whisper-1' } } } },
     });
-    this.session.on('transport_event', (event) => this.happened(event));
+    transport.on('connection_change', (status) => this.add({ type: `(${status})` }));
+    this.session.on('transport_event', (event) => this.add(event));
     this.session.on('audio', (event) => {
       this.audioMs += event.data.byteLength / 48;
-      this.happened({ type: '(audio)' });
+      this.add({ type: '(audio)' });
     });
     this.session.on('audio_interrupted', () => {
       this.interrupted += 1;
-      this.happened({ type: '(interrupted)' });
+      this.add({ type: '(interrupted)' });
     });
     this.session.on('agent_tool_end', (_context, _agent, ended, result) => {
       this.toolResults.push([ended.name, result]);
-      this.happened({ type: '(tool)' });
+      this.add({ type: '(tool)' });
     });
-    this.session.on('history_updated', () => this.happened({ type: '(history)' }));
+    this.session.on('history_updated', () => this.add({ type: '(history)' }));
     this.session.on('error', (error) => {
       this.errors.push(error.error);
-      this.happened({ type: '(error)' });
+      this.add({ type: '(error)' });
     });
   }
 
-  async connect(url) {
-    await this.session.connect({ apiKey: 'any', url });
-    await this.until(() => this.count('session.updated') > 0, 'session.updated');
-    let due = performance.now();
-    const speak = () => {
-      while (due <= performance.now()) {
-        this.session.sendAudio(this.toSay.shift() ?? silence);
-        due += 20;
-      }
-    };
-    this.microphone = setInterval(speak, 20);
-  }
-
-  happened(event) {
-    this.events.push(event);
-    for (const look of this.waiting) look();
+  async connect() {
+    const since = this.events.length;
+    await this.session.connect({ apiKey: 'any', url: this.url });
+    await this.event('session.updated', since);
+    this.closeMicrophone = openMicrophone(this.toSay, (frame) => this.session.sendAudio(frame));
   }
 
   count(type) {
-    return this.events.filter((event) => event.type === type).length;
-  }
-
-  /** Resolves once `condition` gives something true. */
-  until(condition, what) {
-    return new Promise((resolve, reject) => {
-      const look = () => {
-        const found = condition();
-        if (!found) return;
-        clearTimeout(limit);
-        this.waiting.delete(look);
-        resolve(found);
-      };
-      const limit = setTimeout(() => {
-        this.waiting.delete(look);
-        const last = this.events.slice(-8).map((event) => event.type);
-        reject(new Error(`no ${what} within ${ANSWER_MS / 1000} s; last: ${last.join(', ')}`));
-      }, ANSWER_MS);
-      this.waiting.add(look);
-      look();
-    });
+    return this.of(type).length;
   }
 
   /** The n-th response.done. */
   async done(n = 1) {
-    const all = () => this.events.filter((event) => event.type === 'response.done');
-    await this.until(() => all().length >= n, `response.done number ${n}`);
-    return all()[n - 1].response;
+    return (await this.event('response.done', 0, n)).response;
   }
 
   messages(role) {
@@ -148,7 +77,7 @@ class Caller {
   }
 
   close() {
-    clearInterval(this.microphone);
+    this.closeMicrophone?.();
     this.session.close();
   }
 }
@@ -186,7 +115,7 @@ const scenarios = {
     return `history: ${JSON.stringify(said.slice(0, 60))}`;
   },
 
-  async function_tool(caller) {
+  async function_call(caller) {
     caller.session.sendMessage('What is the weather in Paris?');
     const first = await caller.done(1);
     check(first.output.some((item) => item.type === 'function_call'), `output: ${JSON.stringify(first.output)}`);
@@ -212,7 +141,7 @@ const scenarios = {
     return `cut; ${JSON.stringify(words(caller.messages('assistant')[0]).slice(0, 40))} was kept`;
   },
 
-  async interrupt_by_voice(caller, wav) {
+  async barge_in(caller, wav) {
     caller.session.sendMessage('Tell me a long story.');
     await caller.until(() => caller.audioMs > 600, '600 ms of answer');
     caller.toSay.push(...wav);
@@ -226,6 +155,33 @@ const scenarios = {
     check(next.status === 'completed', `the next turn: ${JSON.stringify(next)}`);
     return 'the voice cut the answer and was answered';
   },
+
+  async error(caller) {
+    caller.session.transport.sendEvent({ type: 'conversation.item.delete', item_id: 'no_such_item' });
+    const { error } = await caller.event('error');
+    await caller.until(() => caller.errors.length > 0, 'error of the session');
+    caller.errors.length = 0; // the one that was asked for
+    caller.session.sendMessage('And now?');
+    const response = await caller.done();
+    check(response.status === 'completed', `after the error: ${JSON.stringify(response)}`);
+    return `${JSON.stringify(error.message)}, and the next turn is answered`;
+  },
+
+  /** The package tells that the line is lost and leaves it to its user to connect again. */
+  async reconnect(caller, wav, relay) {
+    caller.session.sendMessage('Tell me a long story.');
+    await caller.until(() => caller.audioMs > 200, '200 ms of answer');
+    const lost = caller.events.length;
+    relay.cut();
+    await caller.event('(disconnected)', lost);
+    caller.errors.length = 0; // that of the loss
+    caller.closeMicrophone();
+    await caller.connect();
+    caller.toSay.push(...wav);
+    const { response } = await caller.event('response.done', lost);
+    check(response.status === 'completed', `after the loss: ${JSON.stringify(response)}`);
+    return 'cut while it spoke, called again, and was answered';
+  },
 };
 
 async function run(name, url, wav, toolName) {
@@ -235,17 +191,21 @@ async function run(name, url, wav, toolName) {
     parameters: z.object({ city: z.string() }),
     execute: async ({ city }) => `sunny in ${city}`,
   });
-  const caller = new Caller(url, name === 'function_tool' ? [weather] : []);
+  const { hostname, port } = new URL(url);
+  const relay = await openRelay(hostname, Number(port));
+  const near = url.replace(`${hostname}:${port}`, `127.0.0.1:${relay.port}`);
+  const caller = new Caller(near, name === 'function_call' ? [weather] : []);
   let verdict;
   let good = true;
   try {
-    await caller.connect(url);
-    verdict = await scenarios[name](caller, wav);
+    await caller.connect();
+    verdict = await scenarios[name](caller, wav, relay);
   } catch (error) {
     good = false;
     verdict = error.message;
   }
   caller.close();
+  relay.close();
   if (caller.errors.length > 0) good = false;
   console.log(`${good ? 'ok  ' : 'FAIL'} ${name}: ${verdict} (${caller.events.length} events)`);
   for (const error of caller.errors.slice(0, 5)) {
@@ -263,7 +223,7 @@ for (let n = 0; n < args.length; n++) {
   else options[args[n]].push(args[++n]);
 }
 const [url, path] = plain;
-if (!url?.startsWith('ws://') && !url?.startsWith('wss://')) usage('the server is an address like ws://127.0.0.1:8080/v1/realtime');
+if (!url?.startsWith('ws://')) usage('the server is an address like ws://127.0.0.1:8080/v1/realtime');
 if (!path) usage('a question as a WAV file is needed');
 let wav;
 try {
@@ -278,7 +238,7 @@ process.on('uncaughtException', (error) => {
   console.log(`FAIL uncaught in the SDK: ${error.stack}`);
   process.exit(1);
 });
-const results = [];
-for (const name of names) results.push(await run(name, url, wav, options['--tool'].at(-1)));
+// All at once: each has a connection of its own, and most of its time is an answer being spoken.
+const results = await Promise.all(names.map((name) => run(name, url, wav, options['--tool'].at(-1))));
 console.log(`${results.filter(Boolean).length} of ${results.length} scenarios passed`);
 process.exit(results.every(Boolean) ? 0 : 1);
