@@ -1,6 +1,7 @@
 //! Calls from browsers: a server in this process, and a peer over loopback.
 
 mod bad_input;
+mod browser;
 mod conversation;
 mod ends;
 mod network;
