@@ -47,6 +47,8 @@ pub struct Peer {
     pub events: Vec<Value>,
     /// When each packet came, and how loud it was.
     pub heard: Vec<(Instant, f32)>,
+    /// Every answer to an offer.
+    pub answers: Vec<String>,
     /// Where the call lives.
     pub location: String,
     /// Where the server takes packets.
@@ -99,8 +101,7 @@ impl Peer {
         browser::gather(&mut self.pc, self.local);
         let answer = post_at(rig, &self.location, "application/sdp", &sdp).await;
         if answer.status == 200 {
-            let described = RTCSessionDescription::answer(answer.text()).unwrap();
-            self.pc.set_remote_description(now(), described).unwrap();
+            self.take_sdp(answer.text());
         }
         (sdp, answer)
     }
@@ -130,8 +131,13 @@ impl Peer {
         assert_eq!(answer.status, 201, "{}", answer.text());
         assert_eq!(answer.header("content-type"), Some("application/sdp"));
         self.location = answer.header("location").unwrap().to_owned();
-        self.server = candidate_of(&answer.text());
-        let described = RTCSessionDescription::answer(answer.text()).unwrap();
+        self.take_sdp(answer.text());
+    }
+
+    fn take_sdp(&mut self, sdp: String) {
+        self.server = candidate_of(&sdp);
+        self.answers.push(sdp.clone());
+        let described = RTCSessionDescription::answer(sdp).unwrap();
         self.pc.set_remote_description(now(), described).unwrap();
     }
 
@@ -162,6 +168,7 @@ impl Peer {
             unread: VecDeque::new(),
             events: Vec::new(),
             heard: Vec::new(),
+            answers: Vec::new(),
             location: String::new(),
             server: local,
             loses_one_in: 0,

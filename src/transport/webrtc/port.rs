@@ -138,9 +138,9 @@ impl Seat {
         self.hang_up.clone()
     }
 
-    /// Where clients are told to send to.
-    pub fn candidates(&self) -> &[SocketAddr] {
-        self.port.candidates()
+    /// The call has another ICE name from here on.
+    pub(super) fn rename(&self, name: &str) {
+        self.port.demux().rename(self.id, name);
     }
 
     /// This address has proven to be the call's.
