@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use tokio::net::UdpSocket;
 
 use crate::browser::{self, Offering};
+use crate::emulator::Network;
 use crate::http::{self, Answer};
 use crate::rig::{LIMIT, Rig};
 
@@ -68,6 +69,19 @@ impl Peer {
         let mut peer = Peer::answered(rig, "application/sdp", |offer| offer.to_owned()).await;
         peer.until("session.created").await;
         peer
+    }
+
+    /// Calls over a network that can be made bad.
+    pub async fn call_over(rig: &Rig, seed: u64) -> (Peer, Network) {
+        let (mut peer, offer) = Peer::offering().await;
+        let mut answer = post(rig, "application/sdp", &offer).await;
+        let server = candidate_of(&answer.text());
+        let network = Network::to(server, seed).await;
+        let (from, to) = (server.port().to_string(), network.address.port().to_string());
+        answer.body = answer.text().replace(&from, &to).into_bytes();
+        peer.take_answer(&answer);
+        peer.until("session.created").await;
+        (peer, network)
     }
 
     /// Calls, and keeps the offer.
@@ -356,12 +370,17 @@ impl Peer {
         for sample in &mut frame {
             *sample = self.mic.pop_front().unwrap_or(0);
         }
-        let timestamp = self.timestamp;
-        self.timestamp = timestamp.wrapping_add(960);
-        let Some(packet) = self.encoder.encode(&frame).unwrap() else { return };
-        let header = browser::header(self.sequence, timestamp);
-        let payload = Bytes::copy_from_slice(packet);
+        match self.encoder.encode(&frame).unwrap().map(Bytes::copy_from_slice) {
+            Some(packet) => self.send_packet(packet),
+            None => self.timestamp = self.timestamp.wrapping_add(960),
+        }
+    }
+
+    /// Twenty milliseconds of sound, or what is said to be that.
+    pub fn send_packet(&mut self, payload: Bytes) {
+        let header = browser::header(self.sequence, self.timestamp);
         self.sequence = self.sequence.wrapping_add(1);
+        self.timestamp = self.timestamp.wrapping_add(960);
         if let Some(mut sender) = self.pc.rtp_sender(self.sender) {
             let _ = sender.write_rtp(now(), Packet { header, payload });
         }

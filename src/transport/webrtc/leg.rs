@@ -277,7 +277,8 @@ impl PeerLeg {
 
     /// What the peer said goes to the protocol, and from there to the call.
     fn listen(&mut self, now: Timestamp) {
-        while let Some(said) = self.peer.poll() {
+        let at = self.clock.instant(now).into_std();
+        while let Some(said) = self.peer.poll(at) {
             let is_open = matches!(self.state, State::Open);
             match said {
                 Said::Opened => {
@@ -292,7 +293,6 @@ impl PeerLeg {
                 Said::Binary if is_open => self.protocol.hear_binary(&mut self.outbox),
                 Said::OtherChannel { id, label } => {
                     self.protocol.hear_channel(&label, EVENTS_LABEL, &mut self.aside);
-                    let at = self.clock.instant(now).into_std();
                     while let Some(refusal) = self.aside.pop_text() {
                         self.peer.say_on(at, id, &refusal);
                     }

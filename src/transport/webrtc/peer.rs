@@ -184,7 +184,13 @@ impl Peer {
 
     /// Time has passed.
     pub fn tick(&mut self, now: Instant) {
-        if self.due().is_some_and(|due| due <= now) && self.pc.handle_timeout(now).is_err() {
+        if self.due().is_some_and(|due| due <= now) {
+            self.pass(now);
+        }
+    }
+
+    fn pass(&mut self, now: Instant) {
+        if self.pc.handle_timeout(now).is_err() {
             self.said.push_back(Said::Gone("protocol"));
         }
     }
@@ -195,15 +201,15 @@ impl Peer {
     }
 
     /// What the peer did next.
-    pub fn poll(&mut self) -> Option<Said> {
+    pub fn poll(&mut self, now: Instant) -> Option<Said> {
         while let Some(event) = self.pc.poll_event() {
-            self.note(event);
+            self.note(now, event);
         }
         while let Some(TaggedRTCMessage { message, .. }) = self.pc.poll_read() {
             self.hear(message);
         }
         while let Some(event) = self.pc.poll_event() {
-            self.note(event);
+            self.note(now, event);
         }
         self.said.pop_front()
     }
@@ -252,8 +258,11 @@ impl Peer {
         let _ = self.pc.close();
     }
 
-    fn note(&mut self, event: RTCPeerConnectionEvent) {
+    fn note(&mut self, now: Instant, event: RTCPeerConnectionEvent) {
         match event {
+            // With ICE the library begins DTLS, whose first message goes out when time passes, and
+            // nothing else is due before the next check.
+            RTCPeerConnectionEvent::OnIceConnectionStateChangeEvent(_) => self.pass(now),
             RTCPeerConnectionEvent::OnDataChannel(RTCDataChannelEvent::OnOpen(id)) => {
                 let channel = self.pc.data_channel(id);
                 let Some(label) = channel.map(|channel| channel.label().to_owned()) else { return };
