@@ -10,7 +10,10 @@
 //! lost and answers that are not complete.
 
 mod caller;
-#[path = "../wire/process.rs"]
+#[allow(dead_code, reason = "only the figures are wanted here")]
+#[path = "../load/percentiles.rs"]
+mod percentiles;
+#[path = "../load/process.rs"]
 mod process;
 mod report;
 mod server;

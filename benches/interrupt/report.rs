@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::caller::Call;
+use super::percentiles::{Percentiles, us};
 use super::sounds::Kind;
 use super::{CONFIRM_MS, DUCK_MS};
 
@@ -24,14 +25,6 @@ pub struct Report {
     calls: Vec<Call>,
     /// Cores that everybody else has used meanwhile.
     pub others_cores: f64,
-}
-
-/// Percentiles in milliseconds.
-#[derive(Clone, Copy, Default)]
-struct Times {
-    count: usize,
-    median: f64,
-    p99: f64,
 }
 
 impl Report {
@@ -68,12 +61,12 @@ impl Report {
         if calls.is_empty() {
             return;
         }
-        let show = |times: Times, of: u32| match times.count {
+        let show = |times: Percentiles, of: u32| match times.count {
             0 => "-".to_owned(),
             _ => format!(
                 "{:.0} ({:.1}), {:.0} ({:.1})",
-                times.median,
-                times.median / f64::from(of),
+                times.p50,
+                times.p50 / f64::from(of),
                 times.p99,
                 times.p99 / f64::from(of)
             ),
@@ -99,7 +92,7 @@ impl Report {
         let paused = times(words.iter().filter_map(|call| call.paused));
         let (duck, confirm) = (f64::from(DUCK_MS), f64::from(CONFIRM_MS));
         println!("\nof {} interruptions:", words.len());
-        verdict("pause, median", paused, paused.median, duck + STOP_MEDIAN_MS);
+        verdict("pause, median", paused, paused.p50, duck + STOP_MEDIAN_MS);
         verdict("pause, p99", paused, paused.p99, duck + STOP_P99_MS);
         let since = |call: &&Call| Some(call.paused?.saturating_sub(call.stays_loud));
         let paused = times(words.iter().filter_map(since));
@@ -110,7 +103,7 @@ impl Report {
         };
         let cleared = times(words.iter().filter(soon).filter_map(|call| call.cleared));
         let what = "clear, median, first word over by then";
-        verdict(what, cleared, cleared.median, confirm + CLEAR_MEDIAN_MS);
+        verdict(what, cleared, cleared.p50, confirm + CLEAR_MEDIAN_MS);
     }
 
     fn print_clock(&self) {
@@ -118,7 +111,7 @@ impl Report {
         println!(
             "our own frames were late by {:.1} ms at the median, {:.1} ms at p99; others used {:.2} \
              cores",
-            own.median, own.p99, self.others_cores
+            own.p50, own.p99, self.others_cores
         );
         if own.p99 > OWN_LATE_MS {
             println!("VOID: our own clock was late; the times judge nothing");
@@ -151,9 +144,9 @@ impl Report {
                 kind,
                 json!({
                     "calls": calls.len(),
-                    "paused": paused.count, "pause_median_ms": paused.median,
+                    "paused": paused.count, "pause_median_ms": paused.p50,
                     "pause_p99_ms": paused.p99, "cleared": cleared.count,
-                    "clear_median_ms": cleared.median, "clear_p99_ms": cleared.p99,
+                    "clear_median_ms": cleared.p50, "clear_p99_ms": cleared.p99,
                     "frames_after_clear": calls.iter().map(|c| c.frames_after).sum::<usize>(),
                     "whole": calls.iter().filter(|call| call.came_whole()).count(),
                 }),
@@ -186,7 +179,7 @@ fn wrong(call: &Call) -> Option<&'static str> {
     (!interrupts && (call.committed > 0 || call.answers > 0)).then_some("it was answered")
 }
 
-fn verdict(what: &str, times: Times, measured: f64, goal: f64) {
+fn verdict(what: &str, times: Percentiles, measured: f64, goal: f64) {
     let word = match (times.count, measured <= goal) {
         (0, _) => "none",
         (_, true) => "met",
@@ -195,12 +188,6 @@ fn verdict(what: &str, times: Times, measured: f64, goal: f64) {
     println!("  {what:<42} {measured:>7.0} ms   goal {goal:>4.0}   {word}   ({})", times.count);
 }
 
-fn times(spans: impl Iterator<Item = Duration>) -> Times {
-    let mut all: Vec<f64> = spans.map(|span| span.as_secs_f64() * 1_000.0).collect();
-    all.sort_unstable_by(f64::total_cmp);
-    let Some(last) = all.len().checked_sub(1) else { return Times::default() };
-    let middle = (all[last / 2] + all[last.div_ceil(2)]) / 2.0;
-    // By nearest rank: with fewer than a hundred it is the slowest.
-    let rank = (all.len() as f64 * 0.99).ceil() as usize;
-    Times { count: all.len(), median: middle, p99: all[rank.saturating_sub(1)] }
+fn times(spans: impl Iterator<Item = Duration>) -> Percentiles {
+    Percentiles::of(&mut spans.map(us).collect::<Vec<u32>>())
 }

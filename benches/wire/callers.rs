@@ -11,9 +11,12 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::incoming::{Reader, Seen};
+use crate::messages::{client_frame, text_frame};
+use crate::percentiles::us;
 use crate::process::{Usage, machine_cpu, usage};
 use crate::server::Detection;
-use crate::sound::{CYCLE_FRAMES, Cycle, SPEECH_FRAMES, client_frame, first_position, text_frame};
+use crate::sound::{CYCLE_FRAMES, SPEECH_FRAMES, first_position};
+use crate::stretch::Stretch;
 
 /// Turn taking by the client.
 const MANUAL_TURNS: &str = concat!(
@@ -35,7 +38,8 @@ pub struct Plan<'a> {
     pub detection: Detection,
     /// The server is a floor: it knows no sessions and no answers.
     pub floor: bool,
-    pub cycle: &'a Cycle,
+    /// What every caller says, a frame each.
+    pub messages: &'a [Vec<u8>],
 }
 
 /// What was measured between the end of the warm-up and the end of the run.
@@ -81,8 +85,7 @@ struct Call {
 #[derive(Default)]
 struct State {
     reader: Reader,
-    /// Arrival and position of each piece of the running stretch of sound.
-    stretch: Vec<(Duration, Duration)>,
+    stretch: Stretch,
     length: Duration,
     gone: bool,
 }
@@ -235,7 +238,7 @@ impl<'a> Wheel<'a> {
             call.send(&self.turn_begins, self.shared);
             call.turn_is_whole.set(true);
         }
-        call.send(&plan.cycle.messages[position], self.shared);
+        call.send(&plan.messages[position], self.shared);
         if manual && position + 1 == SPEECH_FRAMES && call.turn_is_whole.get() {
             for message in &self.turn_over {
                 call.send(message, self.shared);
@@ -244,7 +247,7 @@ impl<'a> Wheel<'a> {
         if self.shared.is_measuring() {
             let mut stats = self.shared.stats.borrow_mut();
             stats.frames_sent += 1;
-            stats.send_late_us.push(late.as_micros() as u32);
+            stats.send_late_us.push(us(late));
         }
     }
 }
@@ -303,10 +306,10 @@ impl State {
     fn on(&mut self, now: Duration, seen: Seen, shared: &Shared) {
         match seen {
             Seen::Audio(length) => {
-                if self.stretch.last().is_some_and(|&(last, _)| now > last + GAP) {
+                if self.stretch.last().is_some_and(|last| now > last + GAP) {
                     self.close_stretch(shared);
                 }
-                self.stretch.push((now, self.length));
+                self.stretch.push(now, self.length);
                 self.length += length;
                 if shared.is_measuring() {
                     shared.stats.borrow_mut().audio += length;
@@ -339,20 +342,14 @@ impl State {
         }
     }
 
-    /// Judges a stretch of sound. Its schedule is real time through its earliest arrivals, and
-    /// nothing is due before the first: what is sent ahead is not late, what is sent later is.
     fn close_stretch(&mut self, shared: &Shared) {
         let stretch = std::mem::take(&mut self.stretch);
         self.length = Duration::ZERO;
-        let Some(&(first, _)) = stretch.first() else { return };
         let Some(measured_from) = shared.measured_from.get() else { return };
-        let us = |span: Duration| span.as_micros() as i64;
-        let base = stretch.iter().map(|&(at, position)| us(at) - us(position)).min().unwrap_or(0);
         let mut stats = shared.stats.borrow_mut();
-        for &(at, position) in stretch.iter().filter(|&&(at, _)| at >= measured_from) {
-            let late = |due: i64| (us(at) - due).max(0) as u32;
-            stats.late_us.push(late((base + us(position)).max(us(first))));
-            stats.ear_late_us.push(late(us(first + position)));
+        for late in stretch.judged(measured_from) {
+            stats.late_us.push(late.us);
+            stats.ear_late_us.push(late.ear_us);
         }
     }
 }

@@ -4,7 +4,6 @@
 //! counts its CPU and memory apart from the callers'.
 
 use std::borrow::Cow;
-use std::io::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -14,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
+use crate::child;
 use crate::sound::{CYCLE_FRAMES, SPEECH_FRAMES, first_position};
 
 /// Names the child's mode, and which messages it echoes.
@@ -67,17 +67,12 @@ struct Delta<'a> {
 
 /// Serves until its standard input closes: it never outlives the benchmark.
 pub fn serve(echo: Echo) {
-    std::thread::spawn(|| {
-        let mut nothing = String::new();
-        let _ = std::io::stdin().read_line(&mut nothing);
-        std::process::exit(0);
-    });
+    child::end_with_parent();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        println!("{}", listener.local_addr().expect("bound").port());
-        std::io::stdout().flush().expect("the benchmark reads the port");
+        child::tell_port(listener.local_addr().expect("bound").port());
         let mut accepted = 0;
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(converse(stream, echo, first_position(accepted)));

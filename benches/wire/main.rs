@@ -6,12 +6,21 @@
 //! and memory are the kernel's figures for each server's process; callers share the machine.
 
 mod callers;
+#[path = "../load/child.rs"]
+mod child;
 mod floor;
 mod incoming;
+mod messages;
+#[path = "../load/percentiles.rs"]
+mod percentiles;
+#[path = "../load/process.rs"]
 mod process;
 mod report;
 mod server;
+#[path = "../load/sound.rs"]
 mod sound;
+#[path = "../load/stretch.rs"]
+mod stretch;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,10 +29,10 @@ use std::time::Duration;
 use clap::Parser;
 
 use self::callers::Plan;
+use self::child::Server;
 use self::floor::Echo;
 use self::report::{Figures, Goal};
-use self::server::{Detection, Server};
-use self::sound::Cycle;
+use self::server::Detection;
 
 /// Measures floorkeeper beside a bare WebSocket server.
 #[derive(Parser)]
@@ -92,7 +101,8 @@ struct Part {
 }
 
 fn measure(args: &Args) -> Result<bool, String> {
-    let cycle = sound::cycle(args.speech.as_deref())?;
+    let cycle = sound::cycle(args.speech.as_deref(), messages::RATE_HZ)?;
+    let messages = messages::appends(&cycle.frames);
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!("callers say: {}", cycle.source);
     println!("machine: {cores} cores, shared by callers and servers");
@@ -113,7 +123,7 @@ fn measure(args: &Args) -> Result<bool, String> {
         if args.only.as_deref().is_some_and(|only| only != part.detection.name()) {
             continue;
         }
-        good &= measure_part(args, &cycle, &part, &mut all)?;
+        good &= measure_part(args, &messages, &part, &mut all)?;
     }
     if args.json {
         let json = serde_json::to_string_pretty(&all).map_err(|error| error.to_string())?;
@@ -124,7 +134,7 @@ fn measure(args: &Args) -> Result<bool, String> {
 
 fn measure_part(
     args: &Args,
-    cycle: &Cycle,
+    messages: &[Vec<u8>],
     part: &Part,
     all: &mut Vec<Figures>,
 ) -> Result<bool, String> {
@@ -132,8 +142,8 @@ fn measure_part(
     let floors = if args.quick { vec![Echo::All] } else { vec![Echo::All, Echo::AgentShare] };
     let first = all.len();
     for echo in floors {
-        let server = Server::floor(echo)?;
-        all.push(measure_server(args, cycle, part, &server, true)?);
+        let server = server::bare(echo)?;
+        all.push(measure_server(args, messages, part, &server, true)?);
     }
     let mut good = all[first..].iter().all(Figures::is_sound);
     if args.floor_only {
@@ -141,8 +151,8 @@ fn measure_part(
     }
     let built = || PathBuf::from(env!("CARGO_BIN_EXE_floorkeeper"));
     let binary = args.server.clone().unwrap_or_else(built);
-    let server = Server::real(&binary, part.detection)?;
-    let measured = measure_server(args, cycle, part, &server, false);
+    let server = server::real(&binary, part.detection)?;
+    let measured = measure_server(args, messages, part, &server, false);
     let real = measured.map_err(|reason| format!("{reason}\n{}", server.log_tail()))?;
     good &= real.is_sound();
     for floor in &all[first..] {
@@ -155,7 +165,7 @@ fn measure_part(
 
 fn measure_server(
     args: &Args,
-    cycle: &Cycle,
+    messages: &[Vec<u8>],
     part: &Part,
     server: &Server,
     floor: bool,
@@ -166,7 +176,7 @@ fn measure_server(
         measure: Duration::from_secs(if args.quick { 4 } else { args.seconds }),
         detection: part.detection,
         floor,
-        cycle,
+        messages,
     };
     let measured = callers::run(server.port, server.pid(), &plan)
         .map_err(|reason| format!("{}: {reason}", server.name))?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::callers::Measured;
+use crate::percentiles::{Percentiles, verdict};
 
 /// Other processes that take more than this disturb the figures.
 const QUIET_CORES: f64 = 0.15;
@@ -37,14 +38,6 @@ pub struct Figures {
     pub complaints: std::collections::BTreeMap<String, u64>,
 }
 
-#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
-pub struct Percentiles {
-    pub count: usize,
-    pub p50: f64,
-    pub p99: f64,
-    pub max: f64,
-}
-
 /// What the issue asks of the real server, beside the floor.
 pub struct Goal {
     pub cpu_ratio: f64,
@@ -70,9 +63,9 @@ impl Figures {
             cpu_ms_per_call_s: cpu * 1_000.0 / calls / seconds,
             cores: cpu / seconds,
             kib_per_call: grown / 1_024.0 / calls,
-            late_ms: percentiles(&mut stats.late_us),
-            ear_late_ms: percentiles(&mut stats.ear_late_us),
-            send_late_ms: percentiles(&mut stats.send_late_us),
+            late_ms: Percentiles::of(&mut stats.late_us),
+            ear_late_ms: Percentiles::of(&mut stats.ear_late_us),
+            send_late_ms: Percentiles::of(&mut stats.send_late_us),
             generator_cores: own / seconds,
             others_cores: (measured.machine.as_secs_f64() - cpu - own).max(0.0) / seconds,
             frames_sent: stats.frames_sent,
@@ -103,9 +96,9 @@ impl Figures {
             );
         }
         println!("  memory  {:>7.1} KiB per call", self.kib_per_call);
-        line("late", "against their own schedule", self.late_ms);
-        line("", "for an ear without a jitter buffer", self.ear_late_ms);
-        line("callers", "behind their own schedule", self.send_late_ms);
+        self.late_ms.line("late", "against their own schedule");
+        self.ear_late_ms.line("", "for an ear without a jitter buffer");
+        self.send_late_ms.line("callers", "behind their own schedule");
         println!(
             "  load    {} of {} frames sent, agent audible {:.0} %, {} answers, {} speech starts, \
              {} broken",
@@ -158,27 +151,6 @@ impl Figures {
     }
 }
 
-fn line(title: &str, what: &str, of: Percentiles) {
-    println!(
-        "  {title:<7} {what:<36} p50 {:>7.2} ms  p99 {:>7.2} ms  max {:>7.2} ms  ({})",
-        of.p50, of.p99, of.max, of.count
-    );
-}
-
-fn verdict(what: &str, measured: f64, goal: f64) -> bool {
-    let met = measured <= goal;
-    let word = if met { "met" } else { "MISSED" };
-    println!("  {what:<40} {measured:>8.2}   goal {goal:>6.1}   {word}");
-    met
-}
-
 fn share(audio: Duration, window: Duration, calls: f64) -> f64 {
     audio.as_secs_f64() / window.as_secs_f64() / calls
-}
-
-fn percentiles(values_us: &mut [u32]) -> Percentiles {
-    values_us.sort_unstable();
-    let Some(last) = values_us.len().checked_sub(1) else { return Percentiles::default() };
-    let at = |share: f64| f64::from(values_us[(last as f64 * share) as usize]) / 1_000.0;
-    Percentiles { count: values_us.len(), p50: at(0.5), p99: at(0.99), max: at(1.0) }
 }

@@ -76,7 +76,13 @@ async fn serve(config: Config, fallback: Fallback, listening: http::Listening) -
     raise_descriptor_limit();
     let window = config.drain.window;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
-    let serving = Serving::begin(config, fallback, listening);
+    let serving = match Serving::begin(config, fallback, listening) {
+        Ok(serving) => serving,
+        Err(problem) => {
+            eprintln!("floorkeeper: {problem}");
+            return ExitCode::FAILURE;
+        }
+    };
     let address = serving.address;
     tracing::info!("listening on {scheme}://{address}, loading the models");
     if let Err(code) = load(&serving.service).await {

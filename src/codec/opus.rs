@@ -189,4 +189,80 @@ mod tests {
         let packet = encoder.encode(&sound).unwrap().unwrap().to_vec();
         assert_eq!(decoder.decode(&packet).unwrap().len(), 320);
     }
+
+    /// Packets of every mode that Opus has: for one voice and two, from narrow to full band.
+    fn corpus() -> Vec<Vec<u8>> {
+        let mut packets = Vec::new();
+        let mut packet = vec![0; 4_000];
+        for (rate, application, bits) in [
+            (8_000, Application::Voip, 8_000),
+            (16_000, Application::Voip, 20_000),
+            (48_000, Application::Voip, 32_000),
+            (48_000, Application::Audio, 96_000),
+            (48_000, Application::RestrictedLowDelay, 64_000),
+        ] {
+            for (channels, count) in [(Channels::Mono, 1), (Channels::Stereo, 2)] {
+                for span_ms in [5, 10, 20, 60] {
+                    let mut encoder = ropus::Encoder::builder(rate, channels, application)
+                        .bitrate(Bitrate::Bits(bits))
+                        .inband_fec(InbandFec::Enabled)
+                        .packet_loss_perc(EXPECTED_LOSS_PERCENT)
+                        .build()
+                        .unwrap();
+                    let samples = rate as usize * span_ms / 1_000 * count;
+                    let buzz =
+                        |n: usize| if n * 440 / rate as usize % 2 == 0 { 6_000 } else { -6_000 };
+                    let wave: Vec<i16> = (0..3 * samples).map(buzz).collect();
+                    for frame in wave.chunks(samples) {
+                        let length = encoder.encode(frame, &mut packet).unwrap();
+                        packets.push(packet[..length].to_vec());
+                    }
+                }
+            }
+        }
+        packets
+    }
+
+    /// Packets of every mode, each changed somewhere, in any order and with losses between them,
+    /// and behind all that a good one is heard.
+    #[test]
+    fn changed_packets_of_every_mode_break_nothing() {
+        let corpus = corpus();
+        assert!(corpus.len() > 100);
+        let mut dice = 6_u32;
+        let mut below = |end: usize| {
+            dice = dice.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (dice >> 8) as usize % end.max(1)
+        };
+        for _ in 0..40 {
+            let mut decoder = Decoder::new().unwrap();
+            for _ in 0..60 {
+                let mut packet = corpus[below(corpus.len())].clone();
+                match below(6) {
+                    0 => packet.truncate(below(packet.len() + 1)),
+                    1 => packet[0] = below(256) as u8,
+                    2 => packet.extend_from_slice(&corpus[below(corpus.len())]),
+                    3 => {
+                        let from = below(packet.len());
+                        packet[from..].fill([0, 255, 127, 128][below(4)]);
+                    }
+                    _ => {
+                        for _ in 0..=below(8) {
+                            let at = below(packet.len());
+                            packet[at] ^= 1 << below(8);
+                        }
+                    }
+                }
+                let _ = match below(10) {
+                    0 => decoder.conceal(320).map(<[i16]>::len),
+                    1 => decoder.recover(&packet, 320).map(<[i16]>::len),
+                    _ => decoder.decode(&packet).map(<[i16]>::len),
+                };
+            }
+            let mut encoder = Encoder::new().unwrap();
+            let sound = tone(1);
+            let good = encoder.encode(&sound).unwrap().unwrap();
+            assert_eq!(decoder.decode(good).unwrap().len(), 320);
+        }
+    }
 }

@@ -212,14 +212,18 @@ impl Metrics {
 
 /// What came to the UDP port of WebRTC calls and went no further.
 fn datagrams(page: &mut String, stats: PortStats) {
-    let PortStats { seats, nobodys, overrun } = stats;
+    let PortStats { seats, nobodys, overrun, unread } = stats;
     let name = "floorkeeper_webrtc_datagrams_dropped";
     let _ = writeln!(page, "# TYPE floorkeeper_webrtc_peers gauge");
     let _ = writeln!(page, "floorkeeper_webrtc_peers {seats}");
-    let _ = writeln!(page, "# HELP {name} Datagrams of no call, and of calls that fell behind.");
+    let _ = writeln!(
+        page,
+        "# HELP {name} Datagrams of no call, of calls that fell behind, and that found no room."
+    );
     let _ = writeln!(page, "# TYPE {name} counter");
     let _ = writeln!(page, "{name}_total{{why=\"nobodys\"}} {nobodys}");
     let _ = writeln!(page, "{name}_total{{why=\"overrun\"}} {overrun}");
+    let _ = writeln!(page, "{name}_total{{why=\"unread\"}} {unread}");
 }
 
 fn bypasses(page: &mut String, metrics: &Metrics) {

@@ -1,5 +1,6 @@
 //! A server that answers: bound, its gates open to nobody yet, its providers still to come.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,8 +43,13 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Begins to serve on a bound socket.
-    pub fn begin(config: Config, fallback: Fallback, listening: Listening) -> Serving {
+    /// Begins to serve on a bound socket. The error says why WebRTC's port cannot be had.
+    pub fn begin(
+        config: Config,
+        fallback: Fallback,
+        listening: Listening,
+    ) -> Result<Serving, String> {
+        let port = open_port(&config.webrtc)?;
         let clock = Clock::start();
         let gates = Gates::new(clock, setups(&config));
         gates.close(Stage::Call, Closed::NotReady, CloseMode::FinishQueue);
@@ -63,11 +69,10 @@ impl Serving {
             }
         };
         let address = listening.address;
-        let port = open_port(&service.config.webrtc);
         let media = port.clone().map(|port| tokio::spawn(port.run()));
         let site = Site::new(service.clone(), port.clone());
         let server = tokio::spawn(http::serve(listening, site, stopping));
-        Serving { address, service, stop, server, timer, port, media, decisions }
+        Ok(Serving { address, service, stop, server, timer, port, media, decisions })
     }
 
     /// What the UDP port of WebRTC calls has counted; `None` without one.
@@ -109,16 +114,24 @@ impl Serving {
     }
 }
 
-/// The UDP port of all WebRTC calls; without one such calls are refused.
-fn open_port(config: &WebRtc) -> Option<Arc<Port>> {
-    let listen = config.listen?;
-    match Port::bind(listen, &config.public_addresses) {
-        Ok(port) => Some(Arc::new(port)),
-        Err(problem) => {
-            tracing::error!("webrtc.listen: {listen}: {problem}; no WebRTC call is taken");
-            None
-        }
-    }
+/// The UDP port of all WebRTC calls, where the configuration wants them.
+fn open_port(config: &WebRtc) -> Result<Option<Arc<Port>>, String> {
+    let Some(listen) = config.listen else { return Ok(None) };
+    let said = |problem: io::Error| {
+        let problem = match problem.kind() {
+            io::ErrorKind::AddrInUse => "is in use by another process".to_owned(),
+            io::ErrorKind::PermissionDenied => "may not be bound by this user".to_owned(),
+            io::ErrorKind::AddrNotAvailable => "is no address of this machine".to_owned(),
+            _ => format!("cannot be bound: {problem}"),
+        };
+        format!(
+            "webrtc.listen: the UDP port {listen} {problem}; choose another, \"{}\" for a free one, \
+             or \"\" for no WebRTC calls",
+            SocketAddr::new(listen.ip(), 0)
+        )
+    };
+    let port = Port::bind(listen, &config.public_addresses).map_err(said)?;
+    Ok(Some(Arc::new(port)))
 }
 
 /// What every gate begins with.

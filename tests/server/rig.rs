@@ -89,6 +89,7 @@ impl Rig {
         let listening = bind(config.listen).await.unwrap().secured(config.tls.as_ref());
         let listening = listening.unwrap_or_else(|problem| panic!("{problem}"));
         let serving = Serving::begin(config, fallback, listening);
+        let serving = serving.unwrap_or_else(|problem| panic!("{problem}"));
         let tasks = alive_tasks();
         Rig { serving, model, backends: Some(backends), tasks }
     }

@@ -23,21 +23,42 @@ async fn a_channel_with_another_label_is_told_the_right_one() {
     rig.quiet().await;
 }
 
-#[tokio::test]
-async fn an_event_over_the_size_is_dropped_and_the_call_goes_on() {
-    let rig = Rig::start(&[]).await;
-    // The smaller of both ends' sizes holds; this client goes over the one it has offered itself.
+/// A client that takes messages of 65,536 bytes and sends longer ones.
+async fn takes_little(rig: &Rig) -> Peer {
     let (mut peer, offer) = Peer::offering().await;
     let small = offer.replace("max-message-size:262144", "max-message-size:65536");
     assert_ne!(small, offer);
-    peer.take_answer(&post(&rig, SDP, &small).await);
+    peer.take_answer(&post(rig, SDP, &small).await);
     peer.until("session.created").await;
-    for _ in 0..3 {
-        peer.send(json!({"type": "session.update", "x": "x".repeat(100_000)}));
-        peer.send_binary(&[0xff; 1_000]);
-        assert_eq!(peer.until("error").await["error"]["code"], "invalid_message");
+    peer
+}
+
+#[tokio::test]
+async fn a_client_may_send_more_than_it_takes() {
+    let rig = Rig::start(&[]).await;
+    let mut peer = takes_little(&rig).await;
+    assert!(peer.answers[0].contains("a=max-message-size:262144\r\n"), "{}", peer.answers[0]);
+    peer.send(json!({"type": "no.such.event", "event_id": "mine", "x": "x".repeat(200_000)}));
+    assert_eq!(peer.until("error").await["error"]["event_id"], "mine");
+    peer.close().await;
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn an_event_that_is_too_long_for_the_client_is_told_of() {
+    let rig = Rig::start(&[]).await;
+    let mut peer = takes_little(&rig).await;
+    let content = json!([{"type": "input_text", "text": "x".repeat(100_000)}]);
+    let item = json!({"id": "long", "type": "message", "role": "user", "content": content});
+    peer.send(json!({"type": "conversation.item.create", "item": item}));
+    for kind in ["conversation.item.added", "conversation.item.done"] {
+        let error = peer.until("error").await["error"].clone();
+        assert_eq!(error["code"], "event_too_large");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(kind) && message.contains("65536"), "{message}");
     }
-    assert_eq!(peer.of("error").count(), 3, "the library drops it without a word");
+    peer.send(json!({"type": "conversation.item.delete", "item_id": "long"}));
+    peer.until("conversation.item.deleted").await;
     peer.ask("Hello?");
     peer.until("output_audio_buffer.stopped").await;
     peer.close().await;

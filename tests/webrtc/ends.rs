@@ -82,3 +82,23 @@ async fn a_server_that_ends_its_calls_says_so_first() {
     assert_eq!((&last["type"], &last["error"]["code"]), (&"error".into(), &"draining".into()));
     rig.quiet().await;
 }
+
+/// A server without the port that it was told to take calls on does not start, and says why.
+#[test]
+fn a_port_in_use_stops_the_start() {
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let listen = format!("webrtc.listen=\"{}\"", taken.local_addr().unwrap());
+    let scripted = ["llm.provider=scripted", "asr.provider=scripted", "tts.provider=scripted"];
+    let settings = scripted.into_iter().chain([listen.as_str()]).flat_map(|set| ["--set", set]);
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_floorkeeper"))
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .args(settings)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let address = taken.local_addr().unwrap().to_string();
+    for part in ["webrtc.listen", &address, "in use", "127.0.0.1:0"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}

@@ -1,12 +1,16 @@
 //! Calls from browsers: a server in this process, and a peer over loopback.
 
 mod bad_input;
+mod browser;
 mod conversation;
+mod emulator;
 mod ends;
 mod network;
 mod offers;
+mod packets;
 mod peer;
 mod restart;
+mod sessions;
 mod sideband;
 
 #[allow(dead_code, reason = "every test binary uses its own part of this")]

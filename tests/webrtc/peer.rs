@@ -7,38 +7,23 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use floorkeeper::codec::opus::{Decoder, ENCODED_FRAME_SAMPLES, Encoder};
 use rtc::data_channel::RTCDataChannelId;
-use rtc::interceptor::Registry;
-use rtc::media_stream::MediaStreamTrack;
-use rtc::peer_connection::configuration::RTCConfigurationBuilder;
+use rtc::peer_connection::RTCPeerConnection;
 use rtc::peer_connection::configuration::RTCOfferOptions;
-use rtc::peer_connection::configuration::media_engine::{MIME_TYPE_OPUS, MediaEngine};
-use rtc::peer_connection::configuration::setting_engine::{
-    SctpMaxMessageSize, SettingEngineBuilder,
-};
 use rtc::peer_connection::event::{RTCDataChannelEvent, RTCPeerConnectionEvent};
 use rtc::peer_connection::message::{RTCMessage, TaggedRTCMessage};
 use rtc::peer_connection::sdp::RTCSessionDescription;
-use rtc::peer_connection::transport::{CandidateConfig, CandidateHostConfig, RTCIceCandidate};
-use rtc::peer_connection::{RTCPeerConnection, RTCPeerConnectionBuilder};
-use rtc::rtp::{Header, Packet};
+use rtc::rtp::Packet;
 use rtc::rtp_transceiver::RTCRtpSenderId;
-use rtc::rtp_transceiver::rtp_sender::{
-    RTCRtpCodec, RTCRtpCodecParameters, RTCRtpCodingParameters, RTCRtpEncodingParameters,
-    RtpCodecKind,
-};
 use rtc::sansio::Protocol;
-use rtc::shared::{TaggedBytesMut, TransportContext, TransportProtocol};
+use rtc::shared::TaggedBytesMut;
 use serde_json::{Value, json};
 use tokio::net::UdpSocket;
 
+use crate::browser::{self, Offering};
+use crate::emulator::Network;
 use crate::http::{self, Answer};
 use crate::rig::{LIMIT, Rig};
 
-/// What this peer calls Opus.
-const PAYLOAD_TYPE: u8 = 111;
-const SSRC: u32 = 7;
-/// Longest message, as Chromium has it.
-const MESSAGE_MAX: u32 = 262_144;
 /// Long enough for what is on its way over loopback.
 pub const MOMENT: Duration = Duration::from_millis(100);
 const FRAME: Duration = Duration::from_millis(20);
@@ -63,6 +48,8 @@ pub struct Peer {
     pub events: Vec<Value>,
     /// When each packet came, and how loud it was.
     pub heard: Vec<(Instant, f32)>,
+    /// Every answer to an offer.
+    pub answers: Vec<String>,
     /// Where the call lives.
     pub location: String,
     /// Where the server takes packets.
@@ -82,6 +69,19 @@ impl Peer {
         let mut peer = Peer::answered(rig, "application/sdp", |offer| offer.to_owned()).await;
         peer.until("session.created").await;
         peer
+    }
+
+    /// Calls over a network that can be made bad.
+    pub async fn call_over(rig: &Rig, seed: u64) -> (Peer, Network) {
+        let (mut peer, offer) = Peer::offering().await;
+        let mut answer = post(rig, "application/sdp", &offer).await;
+        let server = candidate_of(&answer.text());
+        let network = Network::to(server, seed).await;
+        let (from, to) = (server.port().to_string(), network.address.port().to_string());
+        answer.body = answer.text().replace(&from, &to).into_bytes();
+        peer.take_answer(&answer);
+        peer.until("session.created").await;
+        (peer, network)
     }
 
     /// Calls, and keeps the offer.
@@ -112,11 +112,10 @@ impl Peer {
         self.pc.set_local_description(now(), offer).unwrap();
         self.socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         self.local = self.socket.local_addr().unwrap();
-        gather(&mut self.pc, self.local);
+        browser::gather(&mut self.pc, self.local);
         let answer = post_at(rig, &self.location, "application/sdp", &sdp).await;
         if answer.status == 200 {
-            let described = RTCSessionDescription::answer(answer.text()).unwrap();
-            self.pc.set_remote_description(now(), described).unwrap();
+            self.take_sdp(answer.text());
         }
         (sdp, answer)
     }
@@ -146,8 +145,13 @@ impl Peer {
         assert_eq!(answer.status, 201, "{}", answer.text());
         assert_eq!(answer.header("content-type"), Some("application/sdp"));
         self.location = answer.header("location").unwrap().to_owned();
-        self.server = candidate_of(&answer.text());
-        let described = RTCSessionDescription::answer(answer.text()).unwrap();
+        self.take_sdp(answer.text());
+    }
+
+    fn take_sdp(&mut self, sdp: String) {
+        self.server = candidate_of(&sdp);
+        self.answers.push(sdp.clone());
+        let described = RTCSessionDescription::answer(sdp).unwrap();
         self.pc.set_remote_description(now(), described).unwrap();
     }
 
@@ -160,41 +164,7 @@ impl Peer {
     pub async fn offering_on(label: &str) -> (Peer, String) {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let local = socket.local_addr().unwrap();
-        let mut media = MediaEngine::default();
-        let codec = RTCRtpCodec {
-            mime_type: MIME_TYPE_OPUS.to_owned(),
-            clock_rate: 48_000,
-            channels: 2,
-            sdp_fmtp_line: "minptime=10;useinbandfec=1".to_owned(),
-            rtcp_feedback: Vec::new(),
-        };
-        let parameters =
-            RTCRtpCodecParameters { rtp_codec: codec.clone(), payload_type: PAYLOAD_TYPE };
-        media.register_codec(parameters, RtpCodecKind::Audio).unwrap();
-        let settings = SettingEngineBuilder::new()
-            .with_include_loopback_candidate(true)
-            .with_sctp_max_message_size(SctpMaxMessageSize::Bounded(MESSAGE_MAX))
-            .with_ice_connection_attempts(Some(FRAME), Some(100))
-            .build();
-        let mut pc = RTCPeerConnectionBuilder::new()
-            .with_configuration(RTCConfigurationBuilder::new().build())
-            .with_setting_engine(settings)
-            .with_media_engine(media)
-            .with_interceptor_registry(Registry::new())
-            .build(now())
-            .unwrap();
-        let coding = RTCRtpCodingParameters { ssrc: Some(SSRC), ..Default::default() };
-        let encoding =
-            RTCRtpEncodingParameters { rtp_coding_parameters: coding, codec, ..Default::default() };
-        let name = || "microphone".to_owned();
-        let track =
-            MediaStreamTrack::new(name(), name(), name(), RtpCodecKind::Audio, vec![encoding]);
-        let sender = pc.add_track(track).unwrap();
-        let events_channel = pc.create_data_channel(label, None).unwrap().id();
-        let offer = pc.create_offer(None).unwrap();
-        let sdp = offer.sdp.clone();
-        pc.set_local_description(now(), offer).unwrap();
-        gather(&mut pc, local);
+        let Offering { pc, sender, events_channel, sdp } = browser::offer(now(), local, label);
         let peer = Peer {
             pc,
             socket,
@@ -212,6 +182,7 @@ impl Peer {
             unread: VecDeque::new(),
             events: Vec::new(),
             heard: Vec::new(),
+            answers: Vec::new(),
             location: String::new(),
             server: local,
             loses_one_in: 0,
@@ -343,12 +314,7 @@ impl Peer {
         if self.is_lost() {
             return;
         }
-        let transport = TransportContext {
-            local_addr: self.local,
-            peer_addr: from,
-            ecn: None,
-            transport_protocol: TransportProtocol::UDP,
-        };
+        let transport = browser::between(self.local, from);
         let message = BytesMut::from(datagram);
         self.pc.handle_read(TaggedBytesMut { now: now(), transport, message }).unwrap();
     }
@@ -404,37 +370,21 @@ impl Peer {
         for sample in &mut frame {
             *sample = self.mic.pop_front().unwrap_or(0);
         }
-        let timestamp = self.timestamp;
-        self.timestamp = timestamp.wrapping_add(960);
-        let Some(packet) = self.encoder.encode(&frame).unwrap() else { return };
-        let header = Header {
-            version: 2,
-            payload_type: PAYLOAD_TYPE,
-            sequence_number: self.sequence,
-            timestamp,
-            ssrc: SSRC,
-            ..Header::default()
-        };
-        let payload = Bytes::copy_from_slice(packet);
+        match self.encoder.encode(&frame).unwrap().map(Bytes::copy_from_slice) {
+            Some(packet) => self.send_packet(packet),
+            None => self.timestamp = self.timestamp.wrapping_add(960),
+        }
+    }
+
+    /// Twenty milliseconds of sound, or what is said to be that.
+    pub fn send_packet(&mut self, payload: Bytes) {
+        let header = browser::header(self.sequence, self.timestamp);
         self.sequence = self.sequence.wrapping_add(1);
+        self.timestamp = self.timestamp.wrapping_add(960);
         if let Some(mut sender) = self.pc.rtp_sender(self.sender) {
             let _ = sender.write_rtp(now(), Packet { header, payload });
         }
     }
-}
-
-/// An address of its own, which the peer does not put into its offer.
-fn gather(pc: &mut RTCPeerConnection, local: SocketAddr) {
-    let base_config = CandidateConfig {
-        network: "udp".to_owned(),
-        address: local.ip().to_string(),
-        port: local.port(),
-        component: 1,
-        ..Default::default()
-    };
-    let host = CandidateHostConfig { base_config, ..Default::default() };
-    let candidate = RTCIceCandidate::from(&host.new_candidate_host().unwrap());
-    pc.add_local_candidate(candidate.to_json().unwrap()).unwrap();
 }
 
 /// The address in an answer's first candidate.

@@ -25,6 +25,14 @@ async fn a_call_goes_on_from_another_socket_after_an_ice_restart() {
     peer.speak(600);
     peer.until("input_audio_buffer.speech_started").await;
     peer.until("output_audio_buffer.stopped").await;
+    // RFC 8445, section 9: a restart changes the name and the password, on either side.
+    for line in ["a=ice-ufrag:", "a=ice-pwd:"] {
+        let of = |sdp: &String| sdp.lines().find(|l| l.starts_with(line)).map(str::to_owned);
+        let mut all: Vec<String> = peer.answers.iter().filter_map(of).collect();
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 3, "{all:?}");
+    }
     assert_eq!(rig.serving.port_stats().map(|stats| stats.seats), Some(1));
     peer.close().await;
     rig.quiet().await;

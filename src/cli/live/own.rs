@@ -59,6 +59,7 @@ impl Own {
     pub(super) async fn start(script: &Script, machine: &Config) -> Result<Own, String> {
         let mut config = script.config.clone();
         config.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        config.webrtc.listen = None;
         config.models = machine.models.clone();
         let hears_script = config.asr.provider == "scripted";
         if hears_script {
@@ -76,7 +77,7 @@ impl Own {
         let detector = choose_detector(&mut config)?;
         let fallback = Fallback::load(None).map_err(|errors| errors.to_string())?;
         let listening = http::bind(config.listen).await.map_err(|e| e.to_string())?;
-        let serving = Serving::begin(config, fallback, listening);
+        let serving = Serving::begin(config, fallback, listening)?;
         let (said, asked) = (Arc::<Said>::default(), Arc::<Asked>::default());
         let loading = serving.service.clone();
         let built = tokio::task::spawn_blocking(move || start::build(&loading.config)).await;

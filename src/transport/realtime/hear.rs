@@ -114,6 +114,20 @@ impl Protocol {
         reject(&Wrong::at("invalid_value", "label", message), &None, replies);
     }
 
+    /// An event has more bytes than the client takes: it is told so in the event's place.
+    pub fn cannot_say(&mut self, event: &[u8], most: usize, replies: &mut Outbox) {
+        let text = std::str::from_utf8(event).unwrap_or_default();
+        // As the outbox writes it: {"type":"<kind>","event_id":"<id>"
+        let mut quoted = text.split('"').skip(3).step_by(4);
+        let (kind, id) = (quoted.next().unwrap_or_default(), quoted.next().unwrap_or_default());
+        let message = format!(
+            "The event '{kind}' ('{id}') has {} bytes and was not sent: the offer says that {most} \
+             are the most that you take (a=max-message-size).",
+            event.len()
+        );
+        reject(&Wrong::whole("event_too_large", message), &None, replies);
+    }
+
     fn hear_event(
         &mut self,
         value: &Value,

@@ -51,6 +51,14 @@ impl<R> Demux<R> {
         self.next
     }
 
+    /// A call has another name from here on.
+    pub fn rename(&mut self, seat: SeatId, name: &str) {
+        let Some(seated) = self.seats.get_mut(&seat) else { return };
+        self.by_name.remove(&seated.name);
+        name.clone_into(&mut seated.name);
+        self.by_name.insert(name.to_owned(), seat);
+    }
+
     /// A call is over.
     pub fn leave(&mut self, seat: SeatId) {
         let Some(seated) = self.seats.remove(&seat) else { return };
@@ -152,6 +160,19 @@ mod tests {
         assert_eq!(demux.route(address(5), &media), Some(&2));
         demux.leave(two);
         assert_eq!((demux.route(address(5), &media), demux.len()), (None, 0));
+        assert!(demux.by_address.is_empty() && demux.by_name.is_empty());
+    }
+
+    #[test]
+    fn a_call_with_another_name_keeps_its_addresses() {
+        let mut demux = Demux::default();
+        let seat = demux.join("one", 1);
+        demux.prove(seat, address(5));
+        demux.rename(seat, "two");
+        assert_eq!(demux.route(address(6), &check("one:x")), None);
+        assert_eq!(demux.route(address(6), &check("two:x")), Some(&1));
+        assert_eq!(demux.route(address(5), &[0x80, 111, 0, 1]), Some(&1));
+        demux.leave(seat);
         assert!(demux.by_address.is_empty() && demux.by_name.is_empty());
     }
 

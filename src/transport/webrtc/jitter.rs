@@ -64,10 +64,18 @@ pub(super) enum Play {
 #[derive(Debug, Default)]
 pub(super) struct JitterBuffer {
     waiting: BTreeMap<u64, (u16, u32, Bytes)>,
-    /// Transit times of the newest packets, in microseconds and only comparable to each other.
-    transits: VecDeque<i64>,
+    transits: Transits,
     stream: Option<Stream>,
     tally: Tally,
+}
+
+/// Transit times of the newest packets, in microseconds and only comparable to each other.
+#[derive(Debug, Default)]
+struct Transits {
+    /// In the order of arrival.
+    newest_us: VecDeque<i64>,
+    /// The same, the fastest first.
+    sorted_us: Vec<i64>,
 }
 
 /// What a buffer has done to its stream.
@@ -124,7 +132,7 @@ impl JitterBuffer {
 
     /// What is due by now; asked again until there is nothing more.
     pub fn poll(&mut self, now: Timestamp) -> Option<Play> {
-        let (delay, least_us) = (self.delay(), self.transits.iter().min().copied());
+        let (delay, least_us) = (self.delay(), self.transits.least_us());
         let stream = self.stream.as_mut()?;
         if stream.due > now {
             return None;
@@ -190,12 +198,8 @@ impl JitterBuffer {
 
     /// How much is held back: as much as all but the latest twentieth of the packets need.
     pub fn delay(&self) -> Duration {
-        let Some(least) = self.transits.iter().min() else { return DELAY_MIN };
-        let mut late: Vec<i64> = self.transits.iter().map(|transit| transit - least).collect();
-        let at = (late.len() * 19 / 20).min(late.len() - 1);
-        let (_, &mut late_us, _) = late.select_nth_unstable(at);
-        let late = Duration::from_micros(late_us.max(0) as u64);
-        (late + FRAME).clamp(DELAY_MIN, DELAY_MAX)
+        let late = self.transits.late().map_or(Duration::ZERO, |late| late + FRAME);
+        late.clamp(DELAY_MIN, DELAY_MAX)
     }
 
     /// What was done so far.
@@ -232,10 +236,40 @@ impl JitterBuffer {
 
     fn note_transit(&mut self, now: Timestamp, at: u64) {
         let sent_us = at * 1_000_000 / u64::from(CLOCK_HZ);
-        self.transits.push_back(now.as_micros() as i64 - sent_us as i64);
-        if self.transits.len() > REMEMBERED {
-            self.transits.pop_front();
+        self.transits.push(now.as_micros() as i64 - sent_us as i64);
+    }
+}
+
+impl Transits {
+    fn push(&mut self, transit_us: i64) {
+        self.newest_us.push_back(transit_us);
+        if self.newest_us.len() > REMEMBERED
+            && let Some(oldest_us) = self.newest_us.pop_front()
+        {
+            self.sorted_us.remove(self.place(oldest_us));
         }
+        self.sorted_us.insert(self.place(transit_us), transit_us);
+    }
+
+    /// Where the first one stands that is not faster.
+    fn place(&self, transit_us: i64) -> usize {
+        self.sorted_us.partition_point(|faster_us| *faster_us < transit_us)
+    }
+
+    fn clear(&mut self) {
+        self.newest_us.clear();
+        self.sorted_us.clear();
+    }
+
+    /// The fastest.
+    fn least_us(&self) -> Option<i64> {
+        self.sorted_us.first().copied()
+    }
+
+    /// How much longer than the fastest all but the latest twentieth have taken.
+    fn late(&self) -> Option<Duration> {
+        let at = (self.sorted_us.len() * 19 / 20).min(self.sorted_us.len().checked_sub(1)?);
+        Some(Duration::from_micros((self.sorted_us[at] - self.sorted_us[0]) as u64))
     }
 }
 

@@ -163,3 +163,23 @@ fn a_stream_with_other_timestamps_begins_afresh_and_a_flood_is_bounded() {
     buffer.push(now, Packet { timestamp: 2_000_000_000, ..packet(0) });
     assert_eq!(buffer.waiting.len(), 1);
 }
+
+/// The delay is that of sorting all the transit times that are remembered.
+#[test]
+fn the_delay_follows_the_newest_packets_alone() {
+    let (mut transits, mut all) = (Transits::default(), Vec::new());
+    let mut dice = 7_u32;
+    assert_eq!((transits.late(), transits.least_us()), (None, None));
+    for _ in 0..1_000 {
+        dice = dice.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        // Many are the same.
+        let transit_us = i64::from(dice >> 26) * 1_000 - 20_000;
+        transits.push(transit_us);
+        all.push(transit_us);
+        let mut newest = all[all.len().saturating_sub(REMEMBERED)..].to_vec();
+        newest.sort_unstable();
+        let late_us = newest[(newest.len() * 19 / 20).min(newest.len() - 1)] - newest[0];
+        assert_eq!(transits.late(), Some(Duration::from_micros(late_us as u64)));
+        assert_eq!(transits.least_us(), Some(newest[0]));
+    }
+}

@@ -13,7 +13,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::demux::check_name;
 use super::offer::{BadOffer, Offer};
-use super::peer::{Credentials, MESSAGE_MAX, Peer, Said};
+use super::peer::{Peer, Said};
 use super::port::{Datagram, Port, Seat};
 use super::restart::{Offered, Restarts};
 use super::sideband::{Door, Sidebands};
@@ -53,23 +53,16 @@ impl Seated {
         clock: Arc<dyn Clock>,
         offer: &Offer,
     ) -> Result<(Seated, String), BadOffer> {
-        let [name, password]: [[u8; 16]; 2] = rand::random();
-        let credentials = Credentials { name: letters(&name), password: letters(&password) };
-        let seat = port.seat(&credentials.name);
         let now = clock.instant(clock.now()).into_std();
-        let (peer, answer) = Peer::answer(now, offer, seat.candidates(), &credentials)?;
-        Ok((Seated { seat, peer, clock }, answer))
+        let (peer, answer) = Peer::answer(now, offer, port.candidates())?;
+        let seat = port.seat(&answer.name);
+        Ok((Seated { seat, peer, clock }, answer.sdp))
     }
 
     /// Cancelling it hangs up.
     pub fn hang_up(&self) -> tokio_util::sync::CancellationToken {
         self.seat.hang_up()
     }
-}
-
-/// Letters and digits of ICE (RFC 8839, 5.4).
-fn letters(bytes: &[u8]) -> String {
-    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|b| char::from(b'a' + b)).collect()
 }
 
 /// The Realtime events on a data channel, sound as Opus over RTP.
@@ -212,7 +205,10 @@ impl PeerLeg {
         while let Poll::Ready(Some(restart)) = self.offered.poll(cx) {
             let now = self.clock.instant(self.clock.now()).into_std();
             let answer = self.peer.restart(now, &restart.offer);
-            restart.answer(answer);
+            if let Ok(answer) = &answer {
+                self.seat.rename(&answer.name);
+            }
+            restart.answer(answer.map(|answer| answer.sdp));
         }
     }
 
@@ -281,7 +277,8 @@ impl PeerLeg {
 
     /// What the peer said goes to the protocol, and from there to the call.
     fn listen(&mut self, now: Timestamp) {
-        while let Some(said) = self.peer.poll() {
+        let at = self.clock.instant(now).into_std();
+        while let Some(said) = self.peer.poll(at) {
             let is_open = matches!(self.state, State::Open);
             match said {
                 Said::Opened => {
@@ -296,7 +293,6 @@ impl PeerLeg {
                 Said::Binary if is_open => self.protocol.hear_binary(&mut self.outbox),
                 Said::OtherChannel { id, label } => {
                     self.protocol.hear_channel(&label, EVENTS_LABEL, &mut self.aside);
-                    let at = self.clock.instant(now).into_std();
                     while let Some(refusal) = self.aside.pop_text() {
                         self.peer.say_on(at, id, &refusal);
                     }
@@ -352,17 +348,31 @@ impl PeerLeg {
             while self.outbox.peek().is_some() && self.peer.unconfirmed() < UNCONFIRMED_MAX {
                 let Some(event) = self.outbox.pop() else { break };
                 self.sidebands.tell(&event);
-                // Every event was written as JSON text; one that the peer cannot take is its loss.
-                let text = std::str::from_utf8(&event).unwrap_or_default();
-                if !self.peer.say_event(at, text) && event.len() < MESSAGE_MAX as usize {
-                    self.be_gone("closed");
-                }
+                self.say_event(at, &event);
             }
         }
         if self.outbox.is_overfull() {
             self.be_gone("protocol");
         }
         self.transmit(None);
+    }
+
+    /// Says one event, or that it is too long for the peer; one that takes not even that is told
+    /// nothing.
+    fn say_event(&mut self, at: Instant, event: &[u8]) {
+        let most = self.peer.message_max();
+        let told = if event.len() > most {
+            self.protocol.cannot_say(event, most, &mut self.aside);
+            self.aside.pop().filter(|told| told.len() <= most)
+        } else {
+            None
+        };
+        let event = told.as_deref().unwrap_or(event);
+        // Every event was written as JSON text.
+        let text = std::str::from_utf8(event).unwrap_or_default();
+        if event.len() <= most && !self.peer.say_event(at, text) {
+            self.be_gone("closed");
+        }
     }
 
     fn due(&mut self) -> Option<Timestamp> {

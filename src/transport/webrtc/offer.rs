@@ -8,14 +8,19 @@
 const SECTIONS_MAX: usize = 8;
 /// Candidates that one offer may have; a browser on a laptop gathers a dozen.
 pub const CANDIDATES_MAX: usize = 64;
+/// Longest message of a client that says nothing of it (RFC 8841, 6.1).
+const MESSAGE_MAX_UNSAID: usize = 65_536;
+const MESSAGE_MAX: &str = "a=max-message-size:";
 /// RTP has seven bits for it.
 const PAYLOAD_TYPE_MAX: u32 = 127;
 
 /// An offer that can be answered, as far as can be seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// The offer without its candidates.
+    /// The offer without its candidates, and without what it says of the longest message.
     pub(super) sdp: String,
+    /// The longest message that the client takes.
+    pub(super) message_max: usize,
     /// What the client calls Opus.
     pub(super) payload_type: u8,
 }
@@ -98,16 +103,25 @@ impl Offer {
         sections.iter().try_for_each(|section| check_payload_types(section))?;
         let audio = sections.iter().find(|section| is_of(section, "audio"));
         let payload_type = opus(audio.ok_or(BadOffer::NoAudio)?).ok_or(BadOffer::NoCommonCodec)?;
-        if !sections.iter().any(|section| is_of(section, "application")) {
-            return Err(BadOffer::NoDataChannel);
-        }
-        let kept = |line: &&&str| !is_candidate(line) && **line != "a=end-of-candidates";
+        let data = sections.iter().find(|section| is_of(section, "application"));
+        let message_max = message_max(data.ok_or(BadOffer::NoDataChannel)?);
+        let kept = |line: &&&str| {
+            !is_candidate(line) && **line != "a=end-of-candidates" && !line.starts_with(MESSAGE_MAX)
+        };
         let sdp = lines.iter().filter(kept).flat_map(|line| [*line, "\r\n"]).collect();
-        Ok(Offer { sdp, payload_type })
+        Ok(Offer { sdp, message_max, payload_type })
     }
-}
 
-impl Offer {
+    /// The offer of a client that takes messages as long as this. The library takes what its peer
+    /// takes for what it may send as well, and drops what is longer.
+    pub(super) fn with_message_max(&self, most: u32) -> String {
+        let lines = self.sdp.lines().flat_map(|line| {
+            let data = line.starts_with("m=application");
+            [line.to_owned(), if data { format!("{MESSAGE_MAX}{most}") } else { String::new() }]
+        });
+        lines.filter(|line| !line.is_empty()).flat_map(|line| [line, "\r\n".to_owned()]).collect()
+    }
+
     /// The certificate of the peer, as far as it says.
     pub(super) fn fingerprint(&self) -> &str {
         self.sdp.lines().find(|line| line.starts_with("a=fingerprint:")).unwrap_or_default()
@@ -117,6 +131,16 @@ impl Offer {
 /// The fields of a section's first line: kind, port, protocol, formats.
 fn fields<'a>(section: &[&'a str]) -> Vec<&'a str> {
     section[0][2..].split_ascii_whitespace().collect()
+}
+
+/// What a section says of the longest message; 0 is without bounds.
+fn message_max(section: &[&str]) -> usize {
+    let said = section.iter().find_map(|line| line.strip_prefix(MESSAGE_MAX));
+    match said.and_then(|said| said.trim().parse().ok()) {
+        Some(0) => usize::MAX,
+        Some(most) => most,
+        None => MESSAGE_MAX_UNSAID,
+    }
 }
 
 fn check_payload_types(section: &[&str]) -> Result<(), BadOffer> {
@@ -167,6 +191,25 @@ mod tests {
         assert_eq!(parsed.payload_type, 111);
         assert!(!parsed.sdp.contains("candidate") && parsed.sdp.contains("opus/48000/2\r\nm=app"));
         assert_eq!(Offer::parse(&offer(AUDIO).replace("\r\n", "\n")).unwrap(), parsed);
+    }
+
+    #[test]
+    fn the_longest_message_is_the_clients_own() {
+        let of = |said: &str| Offer::parse(&(offer(AUDIO) + said)).unwrap();
+        let cases = [
+            ("", 65_536),
+            ("a=max-message-size:1200\r\n", 1_200),
+            ("a=max-message-size:0\r\n", usize::MAX),
+            ("a=max-message-size:many\r\n", 65_536),
+            ("a=max-message-size:1073741823\r\n", 1_073_741_823),
+        ];
+        for (said, most) in cases {
+            let parsed = of(said);
+            assert_eq!(parsed.message_max, most, "{said}");
+            let sdp = parsed.with_message_max(7);
+            assert!(sdp.contains("datachannel\r\na=max-message-size:7\r\na=mid:1\r\n"), "{sdp}");
+            assert_eq!(sdp.matches("max-message-size").count(), 1, "{sdp}");
+        }
     }
 
     #[test]

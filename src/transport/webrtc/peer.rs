@@ -43,8 +43,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Connectivity is checked this often; the library's 200 ms are most of a set-up's time.
 const CHECK_EVERY: Duration = Duration::from_millis(20);
 const CHECKS_MAX: u16 = 100;
-/// Largest event, either way; what Chromium takes.
-pub(super) const MESSAGE_MAX: u32 = 256 * 1024;
+/// Largest event, either way: what Chromium takes, and the most that the library can. The answer
+/// says so, and a client's own stack refuses to send more.
+const MESSAGE_MAX: u32 = 256 * 1024;
 /// Bytes of data that the peer may send ahead of our reading.
 const RECEIVE_BUFFER: u32 = 512 * 1024;
 
@@ -73,14 +74,16 @@ pub(super) struct Peer {
     ssrc: u32,
     payload_type: u8,
     fingerprint: String,
+    message_max: usize,
     events: Option<RTCDataChannelId>,
     said: VecDeque<Said>,
 }
 
-/// A name and a password for the connectivity checks.
-pub(super) struct Credentials {
+/// What a client is answered.
+pub(super) struct Answer {
+    pub sdp: String,
+    /// Our name in the connectivity checks.
     pub name: String,
-    pub password: String,
 }
 
 impl Peer {
@@ -89,22 +92,21 @@ impl Peer {
         now: Instant,
         offer: &Offer,
         candidates: &[SocketAddr],
-        credentials: &Credentials,
-    ) -> Result<(Peer, String), BadOffer> {
+    ) -> Result<(Peer, Answer), BadOffer> {
         let refused = |fault: RtcError| BadOffer::NotSdp(fault.to_string());
         let mut media = MediaEngine::default();
         let codec = opus(offer.payload_type);
         media.register_codec(codec.clone(), RtpCodecKind::Audio).map_err(refused)?;
         let mut pc = RTCPeerConnectionBuilder::new()
             .with_configuration(RTCConfigurationBuilder::new().build())
-            .with_setting_engine(settings(credentials))
+            .with_setting_engine(settings())
             .with_media_engine(media)
             .with_interceptor_registry(configure_rtcp_reports(Registry::new()))
             .build(now)
             .map_err(refused)?;
         let ssrc = rand::random();
         let sender = pc.add_track(track(ssrc, codec.rtp_codec)).map_err(refused)?;
-        let described = RTCSessionDescription::offer(offer.sdp.clone()).map_err(refused)?;
+        let described = described(offer).map_err(refused)?;
         pc.set_remote_description(now, described).map_err(refused)?;
         for address in candidates {
             pc.add_local_candidate(candidate(*address).map_err(refused)?).map_err(refused)?;
@@ -121,15 +123,16 @@ impl Peer {
             ssrc,
             payload_type: offer.payload_type,
             fingerprint: offer.fingerprint().to_owned(),
+            message_max: offer.message_max,
             events: None,
             said: VecDeque::new(),
         };
-        Ok((peer, answer.sdp))
+        Ok((peer, Answer::of(answer.sdp)))
     }
 
-    /// The same peer offers again, as its network is another now. Our name and password stay: the
-    /// library has only those it was made with.
-    pub fn restart(&mut self, now: Instant, offer: &Offer) -> Result<String, BadOffer> {
+    /// The same peer offers again, as its network is another now. Where its name and password have
+    /// changed, so have ours (RFC 8445, 9).
+    pub fn restart(&mut self, now: Instant, offer: &Offer) -> Result<Answer, BadOffer> {
         if offer.fingerprint() != self.fingerprint {
             return Err(BadOffer::OtherPeer);
         }
@@ -137,7 +140,9 @@ impl Peer {
             return Err(BadOffer::OtherPayloadType(offer.payload_type, self.payload_type));
         }
         let answered = self.answer_again(now, offer);
-        if answered.is_err() {
+        if answered.is_ok() {
+            self.message_max = offer.message_max;
+        } else {
             // As it was before; where it is so already there is nothing to be undone.
             let undo = RTCSessionDescription::rollback(None);
             let _ = undo.and_then(|undo| self.pc.set_remote_description(now, undo));
@@ -145,13 +150,18 @@ impl Peer {
         answered.map_err(|fault| BadOffer::NotSdp(fault.to_string()))
     }
 
-    fn answer_again(&mut self, now: Instant, offer: &Offer) -> Result<String, RtcError> {
-        let described = RTCSessionDescription::offer(offer.sdp.clone())?;
-        self.pc.set_remote_description(now, described)?;
+    fn answer_again(&mut self, now: Instant, offer: &Offer) -> Result<Answer, RtcError> {
+        self.pc.set_remote_description(now, described(offer)?)?;
         let answer = self.pc.create_answer(None)?;
         let sdp = answer.sdp.clone();
         self.pc.set_local_description(now, answer)?;
-        Ok(self.pc.local_description().map_or(sdp, |described| described.sdp))
+        let described = self.pc.local_description();
+        Ok(Answer::of(described.map_or(sdp, |described| described.sdp)))
+    }
+
+    /// The longest event that the client takes.
+    pub fn message_max(&self) -> usize {
+        self.message_max.min(MESSAGE_MAX as usize)
     }
 
     /// A datagram came.
@@ -167,14 +177,20 @@ impl Peer {
             ecn: None,
             transport_protocol: TransportProtocol::UDP,
         };
-        // What it is not, it does not become by our complaining. A message over the size (the
-        // smaller one of offer and answer) is among it: the library drops it without a word.
+        // What it is not, it does not become by our complaining. A message longer than the library
+        // takes is among it, and is dropped without a word.
         let _ = self.pc.handle_read(TaggedBytesMut { now, transport, message });
     }
 
     /// Time has passed.
     pub fn tick(&mut self, now: Instant) {
-        if self.due().is_some_and(|due| due <= now) && self.pc.handle_timeout(now).is_err() {
+        if self.due().is_some_and(|due| due <= now) {
+            self.pass(now);
+        }
+    }
+
+    fn pass(&mut self, now: Instant) {
+        if self.pc.handle_timeout(now).is_err() {
             self.said.push_back(Said::Gone("protocol"));
         }
     }
@@ -185,15 +201,15 @@ impl Peer {
     }
 
     /// What the peer did next.
-    pub fn poll(&mut self) -> Option<Said> {
+    pub fn poll(&mut self, now: Instant) -> Option<Said> {
         while let Some(event) = self.pc.poll_event() {
-            self.note(event);
+            self.note(now, event);
         }
         while let Some(TaggedRTCMessage { message, .. }) = self.pc.poll_read() {
             self.hear(message);
         }
         while let Some(event) = self.pc.poll_event() {
-            self.note(event);
+            self.note(now, event);
         }
         self.said.pop_front()
     }
@@ -242,8 +258,11 @@ impl Peer {
         let _ = self.pc.close();
     }
 
-    fn note(&mut self, event: RTCPeerConnectionEvent) {
+    fn note(&mut self, now: Instant, event: RTCPeerConnectionEvent) {
         match event {
+            // With ICE the library begins DTLS, whose first message goes out when time passes, and
+            // nothing else is due before the next check.
+            RTCPeerConnectionEvent::OnIceConnectionStateChangeEvent(_) => self.pass(now),
             RTCPeerConnectionEvent::OnDataChannel(RTCDataChannelEvent::OnOpen(id)) => {
                 let channel = self.pc.data_channel(id);
                 let Some(label) = channel.map(|channel| channel.label().to_owned()) else { return };
@@ -289,10 +308,19 @@ impl Peer {
     }
 }
 
-fn settings(credentials: &Credentials) -> SettingEngine {
-    let Credentials { name, password } = credentials;
+impl Answer {
+    fn of(sdp: String) -> Answer {
+        let name = sdp.lines().find_map(|line| line.strip_prefix("a=ice-ufrag:"));
+        Answer { name: name.unwrap_or_default().trim_end().to_owned(), sdp }
+    }
+}
+
+fn described(offer: &Offer) -> Result<RTCSessionDescription, RtcError> {
+    RTCSessionDescription::offer(offer.with_message_max(MESSAGE_MAX))
+}
+
+fn settings() -> SettingEngine {
     SettingEngineBuilder::new()
-        .with_ice_credentials(name.clone(), password.clone())
         .with_ice_timeouts(Some(MISSING_AFTER), Some(GONE_AFTER), Some(KEEP_ALIVE))
         .with_ice_connection_attempts(Some(CHECK_EVERY), Some(CHECKS_MAX))
         .with_include_loopback_candidate(true)

@@ -15,6 +15,9 @@ use super::demux::{Demux, SeatId};
 
 /// Datagrams that may wait for a call's task: five seconds of sound.
 const WAITING_MAX: usize = 256;
+/// What the socket is to keep while we are not there to read: a second of a hundred calls' sound.
+/// Linux gives twice what `net.core.rmem_max` allows at most.
+const RECEIVE_BUFFER: usize = 4 << 20;
 /// Largest datagram that means anything; Ethernet's is 1,500.
 const DATAGRAM_MAX: usize = 2_048;
 
@@ -45,6 +48,8 @@ pub struct PortStats {
     pub nobodys: u64,
     /// Datagrams whose call did not keep up.
     pub overrun: u64,
+    /// Datagrams that came while the socket was full; 0 where the system does not say.
+    pub unread: u64,
 }
 
 impl Port {
@@ -53,6 +58,8 @@ impl Port {
     pub fn bind(listen: SocketAddr, public: &[SocketAddr]) -> io::Result<Port> {
         let socket = StdSocket::bind(listen)?;
         socket.set_nonblocking(true)?;
+        // A system that gives less gives less.
+        let _ = socket2::SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER);
         let socket = UdpSocket::from_std(socket)?;
         let bound = socket.local_addr()?;
         let port_of = |address: SocketAddr| match address.port() {
@@ -83,6 +90,7 @@ impl Port {
             seats: self.demux().len(),
             nobodys: self.nobodys.load(Ordering::Relaxed),
             overrun: self.overrun.load(Ordering::Relaxed),
+            unread: unread(&self.socket),
         }
     }
 
@@ -123,6 +131,33 @@ impl Port {
     }
 }
 
+/// Datagrams that the socket had no room for.
+#[cfg(target_os = "linux")]
+fn unread(socket: &UdpSocket) -> u64 {
+    use std::os::fd::AsRawFd;
+    // Behind the socket's memory stands how many datagrams it has dropped (SK_MEMINFO_DROPS).
+    const DROPS: usize = 8;
+    let mut memory = [0_u32; DROPS + 1];
+    let mut bytes = size_of_val(&memory) as libc::socklen_t;
+    // SAFETY: the descriptor is open while it is borrowed, and at most `bytes` bytes are written
+    // into `memory`, which has as many.
+    let told = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            memory.as_mut_ptr().cast(),
+            &raw mut bytes,
+        )
+    };
+    if told == 0 { u64::from(memory[DROPS]) } else { 0 }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unread(_: &UdpSocket) -> u64 {
+    0
+}
+
 /// One call's place at the port.
 #[derive(Debug)]
 pub struct Seat {
@@ -138,9 +173,9 @@ impl Seat {
         self.hang_up.clone()
     }
 
-    /// Where clients are told to send to.
-    pub fn candidates(&self) -> &[SocketAddr] {
-        self.port.candidates()
+    /// The call has another ICE name from here on.
+    pub(super) fn rename(&self, name: &str) {
+        self.port.demux().rename(self.id, name);
     }
 
     /// This address has proven to be the call's.
@@ -157,5 +192,22 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.port.demux().leave(self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn what_the_socket_had_no_room_for_is_counted() {
+        let port = Port::bind("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
+        let sender = StdSocket::bind("127.0.0.1:0").unwrap();
+        assert_eq!(port.stats().unread, 0);
+        for _ in 0..20_000 {
+            sender.send_to(&[0; 1_000], port.candidates()[0]).unwrap();
+        }
+        assert!(port.stats().unread > 0);
     }
 }

@@ -1,0 +1,173 @@
+//! The cost of a WebRTC call beside a bare echo's: `cargo bench --bench webrtc`.
+//!
+//! N callers send fifty packets of Opus a second each, 40 % of the time speech, first to a bare
+//! server on the same `rtc` core that decodes every packet and encodes the speech again (the
+//! floor), then to `floorkeeper serve` with scripted providers, whose client takes its turns itself
+//! and whose agent speaks as long as the caller does: both decode and encode the same number of
+//! packets. CPU and memory are the kernel's figures for each server's process; callers share the
+//! machine. Rounds of floor and server alternate, and a ratio is of one round.
+
+#[path = "../../tests/webrtc/browser.rs"]
+mod browser;
+mod caller;
+mod callers;
+#[path = "../load/child.rs"]
+mod child;
+mod floor;
+#[path = "../load/percentiles.rs"]
+mod percentiles;
+#[path = "../load/process.rs"]
+mod process;
+mod report;
+#[path = "../load/sound.rs"]
+mod sound;
+#[path = "../load/stretch.rs"]
+mod stretch;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::Parser;
+use ropus::{Application, Bitrate, Channels, InbandFec, Signal};
+
+use self::callers::Plan;
+use self::child::Server;
+use self::floor::Echo;
+use self::report::Figures;
+
+/// What browsers encode.
+const RATE_HZ: u32 = 48_000;
+/// The real server's CPU per call, times that of a floor that encodes as much.
+const CPU_RATIO: f64 = 1.6;
+
+/// Measures floorkeeper beside a bare WebRTC echo.
+#[derive(Parser)]
+struct Args {
+    /// Given by `cargo bench`
+    #[arg(long, hide = true)]
+    bench: bool,
+    /// 20 calls and four seconds of one round: proves that it runs, measures little
+    #[arg(long)]
+    quick: bool,
+    /// Calls at once
+    #[arg(long, default_value_t = 100)]
+    calls: usize,
+    /// Seconds measured in each run: whole cycles of ten
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// Rounds of floor and server
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Milliseconds from one call's offer to the next one's
+    #[arg(long, default_value_t = 40)]
+    setup_every_ms: u64,
+    /// What callers say: a WAV recording
+    #[arg(long)]
+    speech: Option<PathBuf>,
+    /// The server's binary; by default the one built with this benchmark
+    #[arg(long)]
+    server: Option<PathBuf>,
+    /// Exit 1 when the goal is missed in the middle one of all rounds
+    #[arg(long)]
+    gate: bool,
+    /// Print every figure as JSON at the end
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    if let Some(echo) = Echo::of_this_process() {
+        floor::serve(echo);
+        return ExitCode::SUCCESS;
+    }
+    let args = Args::parse();
+    if !args.bench {
+        // `cargo test --benches` runs this as well, and has no use for minutes of load.
+        println!("nothing measured; run `cargo bench --bench webrtc`");
+        return ExitCode::SUCCESS;
+    }
+    match measure(&args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(reason) => {
+            eprintln!("error: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(args: &Args) -> Result<bool, String> {
+    let cycle = sound::cycle(args.speech.as_deref(), RATE_HZ)?;
+    let packets = encoded(&cycle.frames)?;
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    println!("callers say: {}", cycle.source);
+    println!("machine: {cores} cores, shared by callers and servers");
+    if cfg!(debug_assertions) {
+        println!("NOT OPTIMISED: a debug build's figures mean nothing");
+    }
+    let built = || PathBuf::from(env!("CARGO_BIN_EXE_floorkeeper"));
+    let binary = args.server.clone().unwrap_or_else(built);
+    let (mut rounds, mut ratios, mut good) = (Vec::new(), Vec::new(), true);
+    for round in 0..if args.quick { 1 } else { args.rounds } {
+        println!("\n== round {} ==", round + 1);
+        let bare = |echo: Echo| Server::floor(floor::MODE, echo.name());
+        let floor = run(args, &packets, &bare(Echo::AgentShare)?, false)?;
+        let name = "floorkeeper, the client takes its turns".to_owned();
+        let server = Server::real(&binary, name, &["vad.detector=earshot".to_owned()])?;
+        let real = run(args, &packets, &server, true)
+            .map_err(|reason| format!("{reason}\n{}", server.log_tail()))?;
+        drop(server);
+        let all = run(args, &packets, &bare(Echo::All)?, false)?;
+        good &= [&floor, &real, &all].iter().all(|figures| figures.is_sound());
+        real.compare(&floor, Some(CPU_RATIO));
+        real.compare(&all, None);
+        ratios.push(real.cpu_ms_per_call_s / floor.cpu_ms_per_call_s);
+        rounds.push([floor, real, all]);
+    }
+    ratios.sort_unstable_by(f64::total_cmp);
+    let middle = ratios[ratios.len() / 2];
+    println!("\nof {} rounds, the middle one:", ratios.len());
+    let met = percentiles::verdict("CPU per call, times the floor's", middle, CPU_RATIO);
+    if args.json {
+        let json = serde_json::to_string_pretty(&rounds).map_err(|error| error.to_string())?;
+        println!("{json}");
+    }
+    Ok(good && (met || !args.gate))
+}
+
+fn run(args: &Args, packets: &[Bytes], server: &Server, turns: bool) -> Result<Figures, String> {
+    let plan = Plan {
+        calls: if args.quick { args.calls.min(20) } else { args.calls },
+        setup_every: Duration::from_millis(args.setup_every_ms.max(1)),
+        // A caller that takes its own turns has its first answer in its first whole cycle.
+        warm_up: sound::CYCLE,
+        measure: Duration::from_secs(if args.quick { 4 } else { args.seconds.max(1) }),
+        turns,
+        packets,
+    };
+    let measured = callers::run(server.port, server.pid(), &plan)
+        .map_err(|reason| format!("{}: {reason}", server.name))?;
+    let figures = Figures::new(&server.name, measured);
+    figures.print();
+    Ok(figures)
+}
+
+/// The frames as a browser encodes them: full band, with error correction, nothing left out.
+fn encoded(frames: &[Vec<i16>]) -> Result<Vec<Bytes>, String> {
+    let fault = |fault: ropus::EncodeError| fault.to_string();
+    let mut encoder = ropus::Encoder::builder(RATE_HZ, Channels::Mono, Application::Voip)
+        .bitrate(Bitrate::Bits(32_000))
+        .complexity(9)
+        .signal(Signal::Voice)
+        .inband_fec(InbandFec::Enabled)
+        .build()
+        .map_err(|fault| fault.to_string())?;
+    let mut packet = vec![0; 1_275];
+    let encode = |frame: &Vec<i16>| {
+        let length = encoder.encode(frame, &mut packet).map_err(fault)?;
+        Ok(Bytes::copy_from_slice(&packet[..length]))
+    };
+    frames.iter().map(encode).collect()
+}
