@@ -29,7 +29,7 @@ def get_weather(city: str) -> str:
 class Caller(Happenings):
     """One session of the package and all that it told."""
 
-    def __init__(self, address: str, tools: list[Any], **audio: Any) -> None:
+    def __init__(self, address: str, tools: list[Any]) -> None:
         super().__init__()
         self.history: list[Any] = []
         self._address = address
@@ -75,11 +75,6 @@ class Caller(Happenings):
             self._microphone = Microphone(self.session.send_audio)
         self._microphone.say(frames)
 
-    async def completed(self, nth: int = 1) -> Any:
-        response = (await self.event("response.done", nth=nth))["response"]
-        check(response["status"] == "completed", f"response.done: {response}")
-        return response
-
     async def words(self, role: str) -> str:
         """What this side said, as the package's history has it."""
 
@@ -123,7 +118,7 @@ async def barge_in(address: str, _: Relay, wav: list[bytes]) -> str:
         check(reason == "turn_detected", f"response.done: {response}")
         await caller.event("conversation.item.truncated")
         await caller.event("conversation.item.retrieved")
-        await caller.completed(2)
+        await caller.completed()
         caller.faultless()
         return "the voice cut the answer and was answered"
 
@@ -133,7 +128,7 @@ async def function_call(address: str, _: Relay, wav: list[bytes]) -> str:
         await caller.session.send_message("What is the weather in Paris?")
         ended = await caller.event("(tool_end)")
         check(ended.output == "sunny in Paris", f"the tool gave {ended.output!r}")
-        response = await caller.completed(2)
+        response = await caller.completed(nth=2)
         check(response["output"][0]["type"] == "message", f"after the tool: {response}")
         check(len(caller.of("(tool_end)")) == 1, "the tool ran more than once")
         caller.faultless()

@@ -26,11 +26,16 @@ export class Happenings {
   until(condition, what) {
     return new Promise((resolve, reject) => {
       const look = () => {
-        const found = condition();
-        if (!found) return;
+        let found;
+        try {
+          found = condition();
+          if (!found) return;
+          resolve(found);
+        } catch (error) {
+          reject(error);
+        }
         clearTimeout(limit);
         this.waiting.delete(look);
-        resolve(found);
       };
       const limit = setTimeout(() => {
         this.waiting.delete(look);
@@ -40,6 +45,17 @@ export class Happenings {
       this.waiting.add(look);
       look();
     });
+  }
+
+  /** The n-th response from position `since` that came to its end: not those that their caller spoke into. */
+  async completed(since = 0, n = 1) {
+    const found = () => {
+      const responses = this.of('response.done', since).map(({ response }) => response);
+      const wrong = responses.filter(({ status }) => status === 'failed' || status === 'incomplete');
+      check(wrong.length === 0, `response.done: ${JSON.stringify(wrong)}`);
+      return responses.filter(({ status }) => status === 'completed')[n - 1];
+    };
+    return this.until(found, `completed response ${n}`);
   }
 
   /** The n-th event of that type, counted from position `since`. */

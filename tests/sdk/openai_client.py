@@ -99,6 +99,17 @@ class Caller:
             raise Failed(f"no {kind} {wanted or ''} within {ANSWER_S:.0f} s; last events: {tail}")
         return event
 
+    async def completed(self, since: int) -> Event:
+        """The first response that came to its end: not one that its caller spoke into."""
+        while True:
+            done = await self.wait("response.done", since)
+            body = done["response"]
+            if body["status"] == "completed":
+                return done
+            reason = (body["status_details"] or {}).get("reason")
+            check(reason == "turn_detected", f"response.done: {body}")
+            since = self.events.index(done) + 1
+
     async def session(self, **changes: Any) -> Event:
         since = self.mark()
         await self.connection.session.update(session={"type": "realtime", **changes})
@@ -151,15 +162,16 @@ async def spoken_turn(caller: Caller, wav: list[bytes]) -> str:
     item = started["item_id"]
     await caller.wait("input_audio_buffer.speech_stopped", since)
     await caller.wait("input_audio_buffer.committed", since)
-    done = await caller.wait("response.done", since)
-    check(done["response"]["status"] == "completed", f"response.done: {done['response']}")
+    done = await caller.completed(since)
     users = [event["item"]["id"] for event in caller.of("conversation.item.done", since)]
     check(item in users, f"the user item {item} of speech_started was never done: {users}")
     kind = "conversation.item.input_audio_transcription.completed"
     transcript = (await caller.wait(kind, since))["transcript"]
     check(transcript.strip(), "an empty transcript")
     check(caller.audio_ms(since) > 200, f"only {caller.audio_ms(since)} ms of answer")
-    said = (await caller.wait("response.output_audio_transcript.done", since))["transcript"]
+    whole = {"response_id": done["response"]["id"]}
+    said = await caller.wait("response.output_audio_transcript.done", since, **whole)
+    said = said["transcript"]
     deltas = caller.of("response.output_audio_transcript.delta", since)
     check(said.strip(), "an answer without a transcript")
     last = [event for event in deltas if event["response_id"] == done["response"]["id"]]
@@ -285,8 +297,7 @@ async def barge_in(caller: Caller, wav: list[bytes]) -> str:
     late = [event for event in sound if event["response_id"] == response]
     check(not late, f"{len(late)} deltas of the old answer after speech_started")
     since = caller.events.index(done) + 1
-    answered = await caller.wait("response.done", since)
-    check(answered["response"]["status"] == "completed", f"next turn: {answered['response']}")
+    await caller.completed(since)
     return "speech_started cut the answer; the interruption was answered"
 
 
@@ -327,11 +338,11 @@ async def reconnect(caller: Caller, wav: list[bytes]) -> str:
         await told.event("session.created", lost)
         microphone = Microphone(lambda frame: append(connection, frame))
         microphone.say(wav)
-        done = await told.event("response.done", lost)
+        whole = lambda: "completed" in [one.response.status for one in told.of("response.done", lost)]
+        await told.until(whole, "a completed response")
         microphone.close()
         listener.cancel()
     relay.close()
-    check(done.response.status == "completed", f"after the loss: {done.response}")
     return f"cut while it spoke, called again, {told.audio_ms(lost)} ms of answer"
 
 

@@ -104,6 +104,20 @@ class Happenings:
         found = await self.until(lambda: self.of(kind, since)[nth - 1 : nth], f"{kind} number {nth}")
         return found[0]
 
+    async def completed(self, since: int = 0, nth: int = 1) -> Any:
+        """The n-th response that came to its end: not those that their caller spoke into.
+
+        A caller who pauses in mid-sentence may do that without meaning to, and is answered behind it.
+        """
+
+        def found() -> list[Any]:
+            responses = [event["response"] for event in self.of("response.done", since)]
+            wrong = [one for one in responses if one["status"] in ("failed", "incomplete")]
+            check(not wrong, f"response.done: {wrong}")
+            return [one for one in responses if one["status"] == "completed"][nth - 1 : nth]
+
+        return (await self.until(found, f"completed response {nth}"))[0]
+
     def audio_ms(self, since: int = 0) -> int:
         return sum(len(sound) for sound in self.of("audio", since)) // 48
 
@@ -172,8 +186,8 @@ async def _run(name: str, scenario: Scenario, server: str, wav: list[bytes]) -> 
     return good
 
 
-def main(what: str, scenarios: dict[str, Scenario]) -> int:
-    """Runs all at once, each over a connection of its own: most of the time an answer is spoken."""
+def main(what: str, scenarios: dict[str, Scenario], at_once: int = 6) -> int:
+    """Runs so many at once, each over a connection of its own: most of the time an answer is spoken."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument("server", help="as in ws://127.0.0.1:8080")
     parser.add_argument("wav", type=Path, help="a question, 16-bit PCM")
@@ -187,9 +201,13 @@ def main(what: str, scenarios: dict[str, Scenario]) -> int:
         parser.error(f"{args.wav}: {error}")
 
     async def all_of_them() -> list[bool]:
-        chosen = args.only or list(scenarios)
-        runs = [_run(name, scenarios[name], args.server, wav) for name in chosen]
-        return await asyncio.gather(*runs)
+        turns = asyncio.Semaphore(at_once)
+
+        async def run(name: str) -> bool:
+            async with turns:
+                return await _run(name, scenarios[name], args.server, wav)
+
+        return await asyncio.gather(*(run(name) for name in args.only or scenarios))
 
     results = asyncio.run(all_of_them())
     print(f"{sum(results)} of {len(results)} scenarios passed")

@@ -89,8 +89,7 @@ function words(item) {
 const scenarios = {
   async spoken_turn(caller, wav) {
     caller.toSay.push(...wav);
-    const response = await caller.done();
-    check(response.status === 'completed', `response.done: ${JSON.stringify(response)}`);
+    await caller.completed();
     check(caller.audioMs > 200, `only ${caller.audioMs} ms of answer`);
     const asked = await caller.until(
       () => caller.messages('user').map(words).find(Boolean),
@@ -151,8 +150,7 @@ const scenarios = {
     const reason = response.status_details?.reason;
     check(reason === 'turn_detected', `reason: ${reason}`);
     await caller.until(() => caller.count('conversation.item.truncated'), 'conversation.item.truncated');
-    const next = await caller.done(2);
-    check(next.status === 'completed', `the next turn: ${JSON.stringify(next)}`);
+    await caller.completed();
     return 'the voice cut the answer and was answered';
   },
 
@@ -178,8 +176,7 @@ const scenarios = {
     caller.closeMicrophone();
     await caller.connect();
     caller.toSay.push(...wav);
-    const { response } = await caller.event('response.done', lost);
-    check(response.status === 'completed', `after the loss: ${JSON.stringify(response)}`);
+    await caller.completed(lost);
     return 'cut while it spoke, called again, and was answered';
   },
 };
