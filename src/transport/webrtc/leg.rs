@@ -19,7 +19,7 @@ use super::restart::{Offered, Restarts};
 use super::sideband::{Door, Sidebands};
 use super::sound::{SoundIn, SoundOut};
 use super::{Clock, EVENTS_LABEL};
-use crate::leg::{FromCaller, HangUp, ToCaller};
+use crate::leg::{FromCaller, HangUp, PlayoutState, ToCaller};
 use crate::time::{Timestamp, ms};
 use crate::transport::realtime::{Audible, Defaults, Medium, Outbox, OutputBuffer, Protocol};
 use crate::transport::{Leg, LegLost};
@@ -398,8 +398,8 @@ impl PeerLeg {
         }
     }
 
-    /// Sound that the protocol let through goes out at once.
-    fn sound(&mut self, now: Timestamp) {
+    /// Sound that the protocol let through goes out at once, and silence behind sound that stops.
+    fn sound(&mut self, now: Timestamp, stops: bool) {
         let mut packets = Vec::new();
         while let Some(audible) = self.outbox.pop_audible() {
             match &audible {
@@ -410,6 +410,9 @@ impl PeerLeg {
             if let Some(pcm) = self.buffer.take(now, audible, &mut self.outbox) {
                 self.mouth.say(now, &pcm, &mut packets);
             }
+        }
+        if stops {
+            self.mouth.hush(now, &mut packets);
         }
         let at = self.clock.instant(now).into_std();
         for packet in packets {
@@ -454,8 +457,9 @@ impl Leg for PeerLeg {
         }
         let now = self.clock.now();
         let goodbye = if let ToCaller::HangUp { why } = &what { Some(*why) } else { None };
+        let stops = matches!(&what, ToCaller::Playout { state, .. } if *state != PlayoutState::Resumed);
         self.protocol.say(what, &mut self.outbox);
-        self.sound(now);
+        self.sound(now, stops);
         if let Some(why) = goodbye {
             self.hang_up(now, why);
         }
