@@ -1,5 +1,7 @@
 //! A Realtime session over one peer connection, as the call's task polls it.
 
+mod resumed;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -19,6 +21,7 @@ use super::restart::{Offered, Restarts};
 use super::sideband::{Door, Sidebands};
 use super::sound::{SoundIn, SoundOut};
 use super::{Clock, EVENTS_LABEL};
+use crate::codec::opus::OpusFault;
 use crate::leg::{FromCaller, HangUp, PlayoutState, ToCaller};
 use crate::time::{Timestamp, ms};
 use crate::transport::realtime::{Audible, Defaults, Medium, Outbox, OutputBuffer, Protocol};
@@ -121,25 +124,27 @@ enum State {
     },
     /// The connection is over.
     Gone(&'static str),
+    /// It is, and its client may come back: events wait.
+    Held,
 }
 
 impl PeerLeg {
     /// A session over a connection that was just answered; its first words wait for the channel.
-    pub fn new(seated: Seated, defaults: Defaults) -> Result<Self, crate::codec::opus::OpusFault> {
+    pub fn new(seated: Seated, defaults: Defaults) -> Result<Self, OpusFault> {
         let Seated { seat, peer, clock } = seated;
+        let (ear, mouth) = resumed::sounds()?;
         let mut outbox = Outbox::new(&defaults.id_seed);
         let aside = Outbox::new(&format!("{}_aside", defaults.id_seed));
         let mut protocol = Protocol::over(Medium::Peer, defaults);
         let mut fresh = Vec::new();
         protocol.begin(&mut fresh, &mut outbox);
-        let (sequence, timestamp) = rand::random();
         let now = clock.now();
         Ok(PeerLeg {
             hung_up: Box::pin(seat.hang_up().cancelled_owned()),
             timer: Box::pin(tokio::time::sleep_until(clock.instant(now))),
             state: State::Connecting { until: now + CONNECT_MAX },
-            ear: SoundIn::new()?,
-            mouth: SoundOut::new(sequence, timestamp)?,
+            ear,
+            mouth,
             heard: fresh.drain(..).collect(),
             buffer: OutputBuffer::default(),
             seat,
@@ -271,7 +276,7 @@ impl PeerLeg {
                     self.be_gone("closed");
                 }
             }
-            State::Connecting { .. } | State::Open | State::Gone(_) => {}
+            State::Connecting { .. } | State::Open | State::Gone(_) | State::Held => {}
         }
     }
 
@@ -381,7 +386,7 @@ impl PeerLeg {
             State::Leaving { from, until } => {
                 Some(if from > self.clock.now() { from } else { until })
             }
-            State::Open | State::Gone(_) => None,
+            State::Open | State::Gone(_) | State::Held => None,
         };
         let peer = self.peer.due().map(|due| self.clock.at(due));
         [state, peer, self.ear.due(), self.buffer.due()].into_iter().flatten().min()
@@ -414,6 +419,9 @@ impl PeerLeg {
         if stops {
             self.mouth.hush(now, &mut packets);
         }
+        if let State::Held = self.state {
+            return;
+        }
         let at = self.clock.instant(now).into_std();
         for packet in packets {
             self.peer.say_sound(at, packet);
@@ -424,6 +432,7 @@ impl PeerLeg {
         let plays_until = self.buffer.plays_until().unwrap_or(now);
         self.state = match (self.state, why) {
             (State::Gone(how), _) => State::Gone(how),
+            (State::Held, _) => State::Held,
             (_, HangUp::CallerGone | HangUp::Misbehaved | HangUp::Broken) => {
                 State::Leaving { from: now, until: now + LEAVE_MAX }
             }
@@ -450,20 +459,23 @@ impl Leg for PeerLeg {
 
     fn send(&mut self, what: ToCaller) -> Result<(), LegLost> {
         match self.state {
-            State::Connecting { .. } | State::Open => {}
+            State::Connecting { .. } | State::Open | State::Held => {}
             // Behind the hang-up nobody is told any more; what was said before still goes out.
             State::Leaving { .. } => return Ok(()),
             State::Gone(_) => return Err(LegLost),
         }
         let now = self.clock.now();
         let goodbye = if let ToCaller::HangUp { why } = &what { Some(*why) } else { None };
-        let stops = matches!(&what, ToCaller::Playout { state, .. } if *state != PlayoutState::Resumed);
+        let stops =
+            matches!(&what, ToCaller::Playout { state, .. } if *state != PlayoutState::Resumed);
         self.protocol.say(what, &mut self.outbox);
         self.sound(now, stops);
         if let Some(why) = goodbye {
             self.hang_up(now, why);
         }
-        self.flush(now);
+        if !matches!(self.state, State::Held) {
+            self.flush(now);
+        }
         if matches!(self.state, State::Gone(_)) { Err(LegLost) } else { Ok(()) }
     }
 
