@@ -88,6 +88,15 @@ async fn a_browser_that_vanished_is_waited_for_until_somebody_hangs_up() {
     let other = http::answer(&mut other).await;
     assert_eq!((other.status, other.code().as_str()), (409, "resume_other_transport"));
     drop(peer);
+    // The channel on which the next token is told may never open: the answer has it as well.
+    let (_, offer) = Peer::offering().await;
+    let path = format!("/v1/realtime/calls?{}", query(&ticket["token"]));
+    let answer = post_at(&rig, &path, SDP, &offer).await;
+    assert_eq!((answer.status, answer.header("location")), (201, Some(place.as_str())));
+    let token = json!(answer.header("x-floorkeeper-resume").expect("the next token"));
+    let (peer, ticket) = Peer::with_query(&rig, &query(&token)).await;
+    assert_eq!(ticket["connection"], 4);
+    drop(peer);
     let hang_up = http::ask(rig.serving.address, "POST", &format!("{place}/hangup"), &[], "").await;
     assert_eq!(hang_up.status, 200);
     rig.quiet().await;

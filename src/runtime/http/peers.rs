@@ -340,7 +340,13 @@ fn take_up(site: &Site, port: &Arc<Port>, token: &str, caller: &Caller, offer: &
         Ok(seated.0)
     };
     match site.resumptions.resume_peer(&site.service, (token, caller.tenant), seat) {
-        Ok(call) => answered(site, call, answer),
+        Ok((call, token)) => {
+            let mut response = answered(site, call, answer);
+            if let Ok(token) = HeaderValue::from_str(&token) {
+                response.headers_mut().insert("x-floorkeeper-resume", token);
+            }
+            response
+        }
         Err(refused) => *refused,
     }
 }

@@ -266,16 +266,16 @@ impl Resumptions {
         wanted: &Wanted,
         way: &mpsc::Sender<Return<W>>,
         wire: W,
-    ) -> Result<oneshot::Receiver<W>, (NotResumed, Option<W>)> {
+    ) -> Result<(String, oneshot::Receiver<W>), (NotResumed, Option<W>)> {
         let mut line = wanted.line.lock();
         let connection = match line.take(service.clock.now(), wanted.connection) {
             Ok(connection) => connection,
             Err(why) => return Err((why.into(), Some(wire))),
         };
         let ticket = self.ticket(wanted.call, connection, wanted.kept_for);
-        let (before, parted) = oneshot::channel();
+        let (token, (before, parted)) = (ticket.token.clone(), oneshot::channel());
         match way.try_send(Return { wire, ticket, before }) {
-            Ok(()) => Ok(parted),
+            Ok(()) => Ok((token, parted)),
             Err(failed) => {
                 line.end();
                 Err((NotResumed::Over, Some(failed.into_inner().wire)))
@@ -283,14 +283,14 @@ impl Resumptions {
         }
     }
 
-    /// Gives a call of a peer connection to another of its client's, which was just answered; the
-    /// call's name is given back.
+    /// Gives a call of a peer connection to another of its client's, which was just answered. The
+    /// call's name is given back, and the next token: the events' channel may never open.
     pub fn resume_peer(
         &self,
         service: &Service,
         (token, tenant): (&str, TenantId),
         seat: impl FnOnce() -> Result<Seated, Box<Response>>,
-    ) -> Result<CallId, Box<Response>> {
+    ) -> Result<(CallId, String), Box<Response>> {
         let refused = |why: NotResumed| {
             service.metrics.resumption("refused");
             Box::new(why.answer())
@@ -299,8 +299,9 @@ impl Resumptions {
         let Way::Peer(way) = &wanted.way else { return Err(refused(NotResumed::OtherTransport)) };
         let seated = seat()?;
         // The peer connection before is closed by its own leg.
-        self.give(service, &wanted, way, seated).map_err(|(why, _)| refused(why))?;
-        Ok(wanted.call)
+        let (token, _) =
+            self.give(service, &wanted, way, seated).map_err(|(why, _)| refused(why))?;
+        Ok((wanted.call, token))
     }
 }
 
@@ -327,7 +328,7 @@ pub(super) fn upgrade(
     let (subprotocol, of) = (auth::subprotocol(headers), site.clone());
     handshake.switch(site, place, subprotocol, message_max, move |socket| async move {
         match of.resumptions.give(&of.service, &wanted, &way, socket) {
-            Ok(before) => {
+            Ok((_, before)) => {
                 if let Ok(old) = before.await {
                     part(old, 1000, "taken over by another connection", None).await;
                 }
