@@ -90,6 +90,9 @@ pub enum FromCaller {
     Lost {
         /// How, in a word: `reset`, `timeout`, `taken_over`.
         how: &'static str,
+        /// Nothing had come from the caller's end for so long: it need not have heard what was sent
+        /// meanwhile.
+        silent_for: Duration,
     },
     /// The client of a lost connection is there again.
     Back,

@@ -249,11 +249,14 @@ impl Call {
     }
 
     /// The connection broke, and its client may come back: what was being said or made is cut where
-    /// it was heard, and nothing is said to nobody.
-    pub(super) fn on_lost(&mut self, now: Timestamp, admit: &mut dyn Admit) {
+    /// it was heard at the latest, and nothing is said to nobody.
+    pub(super) fn on_lost(&mut self, now: Timestamp, admit: &mut dyn Admit, silent_for: Duration) {
         // Behind a goodbye the call ends, whoever hears it.
         if self.is_leaving() {
             return;
+        }
+        if let Some((_, playout)) = self.floor.playout() {
+            playout.cap(playout.heard(now).saturating_sub(silent_for));
         }
         self.stop_listening(now, admit, Cancelled::HangUp);
         self.drop_arranging(now, admit);

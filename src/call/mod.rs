@@ -362,7 +362,7 @@ impl Call {
             FromCaller::Cancel { response, tag } => self.on_cancel(now, admit, response, tag),
             FromCaller::Heard { item, played } => self.on_heard(now, &item, played),
             FromCaller::Dtmf(key) => self.on_key(now, admit, key),
-            FromCaller::Lost { how: _ } => self.on_lost(now, admit),
+            FromCaller::Lost { how: _, silent_for } => self.on_lost(now, admit, silent_for),
             FromCaller::Back => self.on_connected(now, admit),
             FromCaller::Gone { how } => self.on_gone(now, admit, how),
         }

@@ -13,6 +13,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use super::webrtc::Clock;
 use super::{Leg, LegLost};
 use crate::leg::{FromCaller, Line, ToCaller};
+use crate::time::Timestamp;
 
 /// How a caller has gone whose client did not come back in time.
 pub const NOT_RESUMED: &str = "not_resumed";
@@ -37,6 +38,11 @@ pub trait Resume: Leg {
 
     /// Tells the client with what to come back.
     fn tell_ticket(&mut self, ticket: &Ticket);
+
+    /// When something last came from the client, where the leg itself says things in between.
+    fn last_sign(&self) -> Option<Timestamp> {
+        None
+    }
 
     /// The connection is lost. What the call says from now on is kept for a client that comes back,
     /// sound apart.
@@ -87,6 +93,8 @@ pub struct KeptLeg<L: Resume> {
     timer: Pin<Box<Sleep>>,
     /// What the call is told before anything else.
     said: VecDeque<FromCaller>,
+    /// When the client last said something.
+    last_said: Timestamp,
     is_up: bool,
 }
 
@@ -105,6 +113,7 @@ impl<L: Resume> KeptLeg<L> {
             returns,
             hung_up: Box::pin(hung_up.cancelled_owned()),
             timer: Box::pin(tokio::time::sleep_until(clock.instant(clock.now()))),
+            last_said: clock.now(),
             clock,
             said: VecDeque::new(),
             is_up: true,
@@ -113,15 +122,21 @@ impl<L: Resume> KeptLeg<L> {
 
     fn take_up(&mut self, back: Return<L::Wire>) {
         let Return { wire, ticket, before } = back;
+        let silent_for = self.silent_for();
         if let Some(old) = self.leg.take_up(wire, &ticket) {
             // Whoever came back parts from it, or has gone again already.
             let _ = before.send(old);
         }
         self.line.lock().arrive();
         if std::mem::replace(&mut self.is_up, true) {
-            self.said.push_back(FromCaller::Lost { how: "taken_over" });
+            self.said.push_back(FromCaller::Lost { how: "taken_over", silent_for });
         }
         self.said.push_back(FromCaller::Back);
+        self.last_said = self.clock.now();
+    }
+
+    fn silent_for(&self) -> Duration {
+        self.clock.now().since(self.leg.last_sign().unwrap_or(self.last_said))
     }
 
     /// What the connection says; its loss is no end while somebody may come back.
@@ -131,11 +146,15 @@ impl<L: Resume> KeptLeg<L> {
             FromCaller::Gone { how: how @ ("reset" | "timeout") }
                 if self.line.lock().lose(self.clock.now()) =>
             {
+                let silent_for = self.silent_for();
                 self.leg.hold();
                 self.is_up = false;
-                FromCaller::Lost { how }
+                FromCaller::Lost { how, silent_for }
             }
-            said => said,
+            said => {
+                self.last_said = self.clock.now();
+                said
+            }
         })
     }
 

@@ -93,6 +93,8 @@ pub struct PeerLeg {
     /// Filled by the protocol and emptied at once: kept for its memory.
     fresh: Vec<FromCaller>,
     hung_up: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// When something last came from the peer.
+    last_sign: Timestamp,
     /// A connectivity check that was met with one of ours instead of an answer, as the library does
     /// with one that nominates at once. It is looked at again when ours is answered; its sender
     /// would else repeat it only after half a second.
@@ -143,6 +145,7 @@ impl PeerLeg {
             hung_up: Box::pin(seat.hang_up().cancelled_owned()),
             timer: Box::pin(tokio::time::sleep_until(clock.instant(now))),
             state: State::Connecting { until: now + CONNECT_MAX },
+            last_sign: now,
             ear,
             mouth,
             heard: fresh.drain(..).collect(),
@@ -223,7 +226,8 @@ impl PeerLeg {
             let Poll::Ready(Some(datagram)) = self.seat.datagrams.poll_recv(cx) else {
                 return false;
             };
-            let now = self.clock.instant(self.clock.now()).into_std();
+            self.last_sign = self.clock.now();
+            let now = self.clock.instant(self.last_sign).into_std();
             self.take(now, datagram);
         }
         true

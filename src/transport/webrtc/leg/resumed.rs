@@ -2,6 +2,7 @@
 
 use super::{CONNECT_MAX, PeerLeg, Seated, State};
 use crate::codec::opus::OpusFault;
+use crate::time::Timestamp;
 use crate::transport::realtime::OutputBuffer;
 use crate::transport::resume::{Resume, Ticket};
 use crate::transport::webrtc::sound::{SoundIn, SoundOut};
@@ -17,6 +18,10 @@ impl Resume for PeerLeg {
 
     fn tell_ticket(&mut self, ticket: &Ticket) {
         self.protocol.tell_ticket(ticket, &mut self.outbox);
+    }
+
+    fn last_sign(&self) -> Option<Timestamp> {
+        Some(self.last_sign)
     }
 
     fn hold(&mut self) {
