@@ -88,6 +88,9 @@ async fn a_client_that_comes_back_goes_on_with_the_same_call() {
     while client.audio_ms(&answer) < 1_500 {
         client.until("response.output_audio.delta").await;
     }
+    // A sign of the client's: what was sent until now counts as heard.
+    client.send(json!({"type": "input_audio_buffer.clear"})).await;
+    client.until("input_audio_buffer.cleared").await;
     let session = client.of("session.created").next().unwrap()["session"]["id"].clone();
     let generation = rig.service().registry.find("call-1").unwrap().summary()["generation"].clone();
     broken(&rig, client, &ticket).await;
@@ -114,6 +117,26 @@ async fn a_client_that_comes_back_goes_on_with_the_same_call() {
     let at = |what: &str| lines.iter().position(|line| line.starts_with(what));
     assert!(at("<- connection lost: reset") < at("<- caller is back"), "{lines:#?}");
     assert!(at("<- caller is back").is_some(), "{lines:#?}");
+    client.hang_up().await;
+    rig.quiet().await;
+}
+
+/// Nothing had come from the client for as long as it was spoken to: it need not have heard a word.
+#[tokio::test]
+async fn what_was_sent_to_a_client_that_gave_no_sign_was_not_heard() {
+    let rig = Rig::telling_stories(&[KEPT]).await;
+    let (mut client, ticket) = kept(&rig).await;
+    client.ask("Tell me a story").await;
+    let answer = client.until("response.created").await["response"]["id"].clone();
+    while client.audio_ms(&answer) < 1_500 {
+        client.until("response.output_audio.delta").await;
+    }
+    broken(&rig, client, &ticket).await;
+    let (mut client, _) = resumed(&rig, &ticket).await;
+    client.ask("And then?").await;
+    client.until("response.output_audio.delta").await;
+    let request = rig.model.asked("And then?").expect("the model was asked");
+    assert_eq!(request.history.len(), 2, "{:#?}", request.history);
     client.hang_up().await;
     rig.quiet().await;
 }

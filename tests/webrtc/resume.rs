@@ -33,8 +33,8 @@ async fn hears(peer: &mut Peer, since: Instant, packets: usize) {
     }
 }
 
-/// It vanished, and comes back before the server can know: the answer is cut where it was heard, and
-/// the call goes on with sound both ways.
+/// It vanished, and comes back before the server can know: the answer is cut where it was heard,
+/// and the call goes on with sound both ways.
 #[tokio::test]
 async fn a_browser_whose_connection_broke_goes_on_with_the_same_call() {
     let rig = Rig::telling_stories(&[KEPT]).await;
