@@ -162,7 +162,7 @@ async function ended(how) {
     last.close();
     if (!call && !retry) audio.context.suspend();
   }, 200); // lets the clear reach the audio thread
-  debug.state.ended = how;
+  debug.state.ended = { ...how, call: undefined };
   if (how.kind === "no_path") {
     fallBack(how);
     return;

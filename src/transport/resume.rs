@@ -151,6 +151,10 @@ impl<L: Resume> KeptLeg<L> {
                 self.is_up = false;
                 FromCaller::Lost { how, silent_for }
             }
+            FromCaller::Gone { how } => {
+                self.line.lock().end();
+                FromCaller::Gone { how }
+            }
             said => {
                 self.last_said = self.clock.now();
                 said
