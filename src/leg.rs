@@ -4,6 +4,7 @@
 //! [`ToCaller`] into bytes. Protocol objects (sessions, events, their order) are its own business;
 //! the conversation's items live in the call, because the history a model sees is made from them.
 
+mod line;
 mod settings;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use crate::audio::Pcm;
 use crate::dialogue::{Item, Message, ToolChoice, ToolSpec, Transcript, Usage};
 use crate::id::{Generation, ItemId, ResponseId, TurnId, UtteranceId};
 
+pub use line::{Line, NotTaken};
 pub use settings::{EndOfTurn, Modality, ServerTurns, Settings, TurnDetection};
 
 /// What happened at the caller's end.
@@ -84,6 +86,16 @@ pub enum FromCaller {
     },
     /// A key was pressed.
     Dtmf(char),
+    /// The connection broke, and the call is kept for its client to come back.
+    Lost {
+        /// How, in a word: `reset`, `timeout`, `taken_over`.
+        how: &'static str,
+        /// Nothing had come from the caller's end for so long: it need not have heard what was sent
+        /// meanwhile.
+        silent_for: Duration,
+    },
+    /// The client of a lost connection is there again.
+    Back,
     /// The caller has gone or the connection broke.
     Gone {
         /// How, in a word: `closed`, `reset`, `timeout`, `protocol`.

@@ -352,7 +352,7 @@ fn speech(b: &Bench, probability: f32) -> Event {
 type Happens = (&'static str, fn(&Bench) -> Event);
 
 /// Every event, fitted to what runs in the state.
-const EVENTS: [Happens; 32] = [
+const EVENTS: [Happens; 34] = [
     ("connected", |_| Event::Connected),
     ("speech", |b| speech(b, 0.9)),
     ("silence", |b| speech(b, 0.0)),
@@ -424,6 +424,8 @@ const EVENTS: [Happens; 32] = [
         caller(FromCaller::Heard { item: ItemId::new("none"), played: ms(10) })
     }),
     ("key", |_| caller(FromCaller::Dtmf('1'))),
+    ("lost", |_| caller(FromCaller::Lost { how: "reset", silent_for: ms(10) })),
+    ("back", |_| caller(FromCaller::Back)),
     ("gone", |_| caller(FromCaller::Gone { how: "closed" })),
 ];
 

@@ -5,6 +5,7 @@ import { Call } from "/call.js";
 import { openDebug } from "/debug.js";
 import { Devices } from "/devices.js";
 import { Gates } from "/gates.js";
+import { Kept } from "/kept.js";
 import { Lanes, Timeline } from "/lanes.js";
 import { Line } from "/line.js";
 import { Peer, TrackPlayer, hasPeer } from "/peer.js";
@@ -24,7 +25,7 @@ const STATES = {
   speaking: ["The agent is speaking", "Just talk to interrupt it."],
   paused: ["The agent has paused", "It heard you and waits to see if you take the floor."],
   shaky: ["The connection is shaky", "Nothing has come from the server for a moment."],
-  reconnecting: ["Reconnecting", "The connection was lost. The page is making a new call."],
+  reconnecting: ["Reconnecting", "The connection was lost. The page is calling again."],
   ended: ["Call ended", "Press the button to talk again."],
 };
 
@@ -59,8 +60,9 @@ const devices = new Devices({
 });
 const line = new Line({ box: $("line"), transcript, debug });
 let call = null;
-let retry = null; // { timer, unsaid }: between a lost call and the next one
-let attempts = 0; // new calls since the last one that was steady
+let retry = null; // { timer, unsaid, before }: between a lost connection and the next one
+const kept = new Kept(); // the call of a lost connection, while the server keeps it
+let attempts = 0; // connections since the last one that was steady
 let connectedAt = 0;
 let path = "webrtc"; // how the call goes: over WebRTC, or "websocket"
 let microphone = null;
@@ -122,19 +124,21 @@ function dial(texts) {
     late: () => debug.count("audio_after_clear"),
   };
   const agent = page.get("agent") || page.get("model");
+  const ticket = kept.get();
   debug.state.paths.push(path);
   let open;
   if (path === "webrtc") {
     const element = $("voice");
     player = new TrackPlayer({ context: audio.context, element, onBlocked: soundBlocked }, hooks);
-    open = (wire) => new Peer({ key: key(), agent, track: microphone?.track }, wire);
+    open = (wire) => new Peer({ key: key(), agent, track: microphone?.track, ticket }, wire);
   } else {
     player = openPlayer(audio, hooks);
-    open = (wire) => new Realtime({ key: key(), agent }, wire);
+    open = (wire) => new Realtime({ key: key(), agent, ticket }, wire);
   }
   const mine = player;
   const told = { state: show, ended, note, track: (stream) => mine.attach(stream), shaky };
-  call = new Call({ open, player, transcript, timeline, debug, hooks: told });
+  const before = ticket ? retry?.before : undefined;
+  call = new Call({ open, player, transcript, timeline, debug, hooks: told, before });
   for (const text of texts) call.say(text);
   paintButton();
 }
@@ -158,12 +162,18 @@ async function ended(how) {
     last.close();
     if (!call && !retry) audio.context.suspend();
   }, 200); // lets the clear reach the audio thread
-  debug.state.ended = how;
+  debug.state.ended = { ...how, call: undefined };
   if (how.kind === "no_path") {
     fallBack(how);
     return;
   }
   if (how.kind === "lost") {
+    kept.lose(how.call.wire.ticket);
+    tryAgainLater(how);
+    return;
+  }
+  if (how.kind === "stale") {
+    kept.forget();
     tryAgainLater(how);
     return;
   }
@@ -191,6 +201,7 @@ async function ended(how) {
 function rest(state) {
   retry = null;
   attempts = 0;
+  kept.giveUp(key());
   line.stop();
   closeMicrophone();
   paintButton();
@@ -200,13 +211,14 @@ function rest(state) {
 function fallBack({ reason, unsaid }) {
   note(`WebRTC did not work (${reason}); this call goes over WebSocket.`, "fallback");
   path = "websocket";
+  kept.giveUp(key());
   dial(unsaid);
 }
 
 // --- after a lost connection -----------------------------------------------------------------------------------------
 
-/** Calls anew after 0.5, 1, 2, 4, 8 and 8 s, each up to half as long again, so that pages do not all come at once. */
-function tryAgainLater({ kind, code, reason, unsaid }) {
+/** Calls again after 0.5, 1, 2, 4, 8 and 8 s, each up to half as long again, so that pages do not all come at once. */
+function tryAgainLater({ kind, code, reason, unsaid, call: before }) {
   // A call that is lost as soon as it is there is one more attempt that failed.
   if (kind === "lost" && performance.now() - connectedAt > STEADY_MS) attempts = 0;
   attempts += 1;
@@ -220,11 +232,11 @@ function tryAgainLater({ kind, code, reason, unsaid }) {
     return;
   }
   const waitMs = Math.min(8000, 500 * 2 ** (attempts - 1)) * (1 + Math.random() / 2);
-  retry = { unsaid, timer: setTimeout(redial, waitMs) };
+  retry = { unsaid, before: kind === "lost" ? before : retry?.before, timer: setTimeout(redial, waitMs) };
   debug.state.retries.push(Math.round(waitMs));
   paintButton();
   show("reconnecting");
-  $("hint").textContent = `Attempt ${attempts} of ${RETRIES} in ${Math.ceil(waitMs / 1000)} s. It will be a new call.`;
+  $("hint").textContent = `Attempt ${attempts} of ${RETRIES} in ${Math.ceil(waitMs / 1000)} s. ${kept.get() ? "The call goes on then." : "It will be a new call."}`;
 }
 
 /** Whether what stands in the way of a new call may be gone in a moment: no server, or one that still starts. */
@@ -232,6 +244,7 @@ async function passesBy(how) {
   if (how.kind === "refused") return how.refusal?.reason === "not_ready";
   if (how.kind !== "unreachable") return false;
   const cause = await diagnose(key());
+  if (cause.kind !== "gone") kept.forget(); // the server is there and did not take the ticket
   return cause.kind === "refused" ? cause.refusal.reason === "not_ready" : cause.kind !== "key";
 }
 
@@ -243,12 +256,14 @@ function redial() {
   dial(unsaid);
 }
 
-/** The first word of a call that was made again: nothing of the old one is known to the server. */
+/** The first word on a connection: of the same call, or of a new one, which knows nothing of the old. */
 function connected() {
   connectedAt = performance.now();
+  kept.forget();
   if (!retry) return;
   retry = null;
-  note("Connected again. This is a new call: the agent does not know what was said before.", "fallback");
+  if (call.resumes) note("Connected again. The call goes on.", "plain");
+  else note("Connected again. This is a new call: the agent does not know what was said before.", "fallback");
 }
 
 function stopRetrying() {

@@ -6,11 +6,12 @@ const HEARD_EVERY_MS = 500;
 const CANCEL_WAIT_MS = 1500;
 
 /**
- * `open(hooks)` gives the wire, WebSocket or peer connection. `hooks`: state(name), track(stream), shaky(bool),
+ * `open(hooks)` gives the wire, WebSocket or peer connection; `before` is the same call as its lost connection left it.
+ * `hooks`: state(name), track(stream), shaky(bool),
  * ended({kind, code, reason, begun, unsaid}), note(text, tone). `transcript`, `timeline` and `debug` are told what happened as it happens.
  */
 export class Call {
-  constructor({ open, player, transcript, timeline, debug, hooks }) {
+  constructor({ open, player, transcript, timeline, debug, hooks, before }) {
     this.player = player;
     this.transcript = transcript;
     this.timeline = timeline;
@@ -27,6 +28,11 @@ export class Call {
     this.turnEndedAt = null;
     this.refusal = null;
     this.items = new Map(); // response id -> the item whose sound it makes
+    this.resumes = Boolean(before);
+    if (before) {
+      const { answered, items, generation, capturedMs } = before;
+      Object.assign(this, { answered, items, generation, capturedMs });
+    }
     this.wire = open({
       opened: () => {},
       event: (event) => this.receive(event),
@@ -240,10 +246,24 @@ export class Call {
     else this.hooks.note(`The server says: ${message || code}`, "refused");
   }
 
-  closed({ code, reason, opened, refusal, fallback }) {
+  /** Answers that the lost connection cut; the server knows how much of each was heard. */
+  cutLost() {
+    for (const [item, entry] of this.answered) {
+      if (entry.finished || entry.cut) continue;
+      entry.cut = true;
+      this.transcript.cut(item, this.heardMs(entry.reportedMs));
+      this.wire.send({ type: "conversation.item.retrieve", item_id: item });
+    }
+  }
+
+  closed({ code, reason, opened, refusal, fallback, stale }) {
     if (this.over) return;
     this.refusal = this.refusal || refusal;
-    if (fallback) {
+    if (stale) {
+      this.finish({ kind: "stale", reason });
+    } else if (fallback && this.wire.ticket) {
+      this.finish({ kind: "lost", reason: fallback });
+    } else if (fallback) {
       this.finish({ kind: "no_path", reason: fallback });
     } else if (this.refusal || code === 1013 || code === 1012) {
       this.finish({ kind: "refused", code, reason, refusal: this.refusal });
@@ -263,7 +283,7 @@ export class Call {
     this.player.clear();
     this.timeline.endAll();
     this.transcript.endAll();
-    this.hooks.ended({ ...how, begun: this.ready, unsaid: this.waitingTexts });
+    this.hooks.ended({ ...how, call: this, begun: this.ready, unsaid: this.waitingTexts });
   }
 }
 
@@ -279,6 +299,7 @@ const HANDLERS = {
       },
     });
     call.show("listening");
+    if (call.resumes) call.cutLost();
     call.flushTexts();
   },
   "session.updated": (call, event) => {

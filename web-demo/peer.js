@@ -1,5 +1,6 @@
 // The Realtime events over WebRTC: the microphone as a track, the agent as a track, events on a data channel.
 
+import { ticketOf } from "/kept.js";
 import { parse } from "/realtime.js";
 
 const CONNECT_MS = 3000; // what ICE has before UDP is taken to be blocked
@@ -17,12 +18,13 @@ export function hasPeer() {
 }
 
 /**
- * Calls over a peer connection. `hooks`: opened(), event(object), track(stream), shaky(bool),
+ * Calls over a peer connection, or takes up a kept call with its ticket. `hooks`: opened(), event(object), track(stream), shaky(bool),
  * closed({code, reason, opened, refusal, fallback}). `fallback` says why another path should be tried.
  */
 export class Peer {
-  constructor({ key, agent, track }, hooks) {
+  constructor({ key, agent, track, ticket }, hooks) {
     this.hooks = hooks;
+    this.resuming = ticket;
     this.opened = false;
     this.over = false;
     this.key = key;
@@ -40,6 +42,7 @@ export class Peer {
     };
     this.channel.onmessage = ({ data }) => {
       const event = parse(data);
+      if (event?.type === "floorkeeper.resume") this.ticket = ticketOf(event);
       if (event) hooks.event(event);
     };
     this.channel.onclose = () => this.fail({ code: 1000 });
@@ -50,7 +53,12 @@ export class Peer {
     await this.connection.setLocalDescription(await this.connection.createOffer());
     if (this.over) return;
     const url = new URL("/v1/realtime/calls", window.location.href);
-    url.searchParams.set("model", agent || "default");
+    if (this.resuming) {
+      url.searchParams.set("resume", this.resuming.token);
+    } else {
+      url.searchParams.set("model", agent || "default");
+      url.searchParams.set("resumable", "true");
+    }
     const headers = { "Content-Type": "application/sdp", ...this.authorization() };
     this.asking = new AbortController();
     const request = { method: "POST", headers, body: this.connection.localDescription.sdp, signal: this.asking.signal };
@@ -62,6 +70,8 @@ export class Peer {
     }
     if (reply.status !== 201) return this.fail(await turnedDown(reply));
     this.place = reply.headers.get("location");
+    // The next token: the one that was sent is used, whether the packets come through or not.
+    if (this.resuming) this.ticket = { ...this.resuming, token: reply.headers.get("x-floorkeeper-resume") };
     const sdp = await reply.text();
     if (this.over) return this.hangUp();
     this.timer = setTimeout(() => this.unconnected(), CONNECT_MS);
@@ -110,7 +120,8 @@ export class Peer {
     const { opened } = this;
     this.release();
     // What the server holds for an answer that led nowhere is given back before another path asks for it.
-    const free = this.place && (how.fallback || how.code === 1006) ? this.hangUp() : Promise.resolve();
+    const leftOver = how.fallback || how.code === 1006;
+    const free = this.place && leftOver && !this.ticket ? this.hangUp() : Promise.resolve();
     free.then(() => this.hooks.closed({ reason: "", opened, ...how }));
   }
 
@@ -173,6 +184,7 @@ async function turnedDown(reply) {
     return { code: 1013, reason: message, refusal: { gate, disposition, reason, message } };
   }
   if (reply.status === 401) return { code: 0, reason: message };
+  if (/^resume_/.test(body.error?.code)) return { code: 0, reason: message, stale: true };
   return { fallback: message.replace(/\.$/, "") };
 }
 

@@ -1,15 +1,21 @@
 // The Realtime event protocol over one WebSocket: opening, sending, and handing on what arrives.
 
 import { toBase64 } from "/audio.js";
+import { ticketOf } from "/kept.js";
 
 const MAX_BACKLOG_BYTES = 256 * 1024; // about five seconds of microphone
 
-/** Opens the socket. `hooks`: opened(), event(object), closed({code, reason, opened}). */
+/** Opens the socket, to a kept call with its ticket. `hooks`: opened(), event(object), closed({code, reason, opened}). */
 export class Realtime {
-  constructor({ key, agent }, hooks) {
+  constructor({ key, agent, ticket }, hooks) {
     const url = new URL("/v1/realtime", window.location.href);
     url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
-    url.searchParams.set("model", agent || "default");
+    if (ticket) {
+      url.searchParams.set("resume", ticket.token);
+    } else {
+      url.searchParams.set("model", agent || "default");
+      url.searchParams.set("resumable", "true");
+    }
     const protocols = ["realtime"];
     if (key) protocols.push(`openai-insecure-api-key.${key}`);
     this.socket = new WebSocket(url, protocols);
@@ -20,6 +26,7 @@ export class Realtime {
     };
     this.socket.onmessage = ({ data }) => {
       const event = parse(data);
+      if (event?.type === "floorkeeper.resume") this.ticket = ticketOf(event);
       if (event) hooks.event(event);
     };
     this.socket.onclose = ({ code, reason }) => hooks.closed({ code, reason, opened: this.opened });

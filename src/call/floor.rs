@@ -248,6 +248,27 @@ impl Call {
         self.clear_far_end(now, sounding);
     }
 
+    /// The connection broke, and its client may come back: what was being said or made is cut where
+    /// it was heard at the latest, and nothing is said to nobody.
+    pub(super) fn on_lost(&mut self, now: Timestamp, admit: &mut dyn Admit, silent_for: Duration) {
+        // Behind a goodbye the call ends, whoever hears it.
+        if self.is_leaving() {
+            return;
+        }
+        if let Some((_, playout)) = self.floor.playout() {
+            playout.cap(playout.heard(now).saturating_sub(silent_for));
+        }
+        self.stop_listening(now, admit, Cancelled::HangUp);
+        self.drop_arranging(now, admit);
+        self.orphan_tools();
+        self.fence(now, admit, Cancelled::HangUp);
+        let sounding = self.sounding(now);
+        self.drop_answer(now, ResponseEnd::ClientCancelled);
+        self.clear_far_end(now, sounding);
+        (self.keys, self.unanswered, self.unheard) = (None, false, None);
+        self.floor = Floor::Ringing;
+    }
+
     /// What the far end plays or has played of the present answer.
     pub(super) fn sounding(&mut self, now: Timestamp) -> Option<(ItemId, Duration)> {
         let (item, playout) = self.floor.playout()?;

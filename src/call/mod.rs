@@ -343,7 +343,7 @@ impl Call {
         match (&self.floor, &said) {
             (Floor::Ended { .. }, _) => return,
             // A caller who leaves while it rings has left (B77).
-            (Floor::Ringing, FromCaller::Gone { .. }) => {}
+            (Floor::Ringing, FromCaller::Gone { .. } | FromCaller::Back) => {}
             (Floor::Ringing, _) => return,
             _ => {}
         }
@@ -362,6 +362,8 @@ impl Call {
             FromCaller::Cancel { response, tag } => self.on_cancel(now, admit, response, tag),
             FromCaller::Heard { item, played } => self.on_heard(now, &item, played),
             FromCaller::Dtmf(key) => self.on_key(now, admit, key),
+            FromCaller::Lost { how: _, silent_for } => self.on_lost(now, admit, silent_for),
+            FromCaller::Back => self.on_connected(now, admit),
             FromCaller::Gone { how } => self.on_gone(now, admit, how),
         }
     }

@@ -72,6 +72,8 @@ fn caller(said: &FromCaller) -> Option<String> {
         FromCaller::Respond { .. } => "<- respond".into(),
         FromCaller::Cancel { .. } => "<- cancel".into(),
         FromCaller::Dtmf(key) => format!("<- key {key}"),
+        FromCaller::Lost { how, .. } => format!("<- connection lost: {how}"),
+        FromCaller::Back => "<- caller is back".into(),
         FromCaller::Gone { how } => format!("<- caller gone: {how}"),
     })
 }

@@ -84,6 +84,9 @@ pub struct Realtime {
     pub ping: Duration,
     /// A peer that is quiet for this long, pings unanswered, is lost.
     pub dead_after: Duration,
+    /// A call whose client asked for it is kept for this long when its connection is lost; `None`:
+    /// none is.
+    pub resume: Option<Duration>,
 }
 
 /// `[models]`: where the embedded models lie.
@@ -307,8 +310,10 @@ impl Realtime {
             let problem = "a peer would be lost before it was pinged";
             reader.refuse("realtime.dead_after_ms", problem, "write at least realtime.ping_ms");
         }
+        let resume = reader.ms("realtime.resume_ms", 20_000, 0..=600_000);
         Realtime {
             ping,
+            resume: Some(resume).filter(|resume| !resume.is_zero()),
             dead_after,
             message_max: reader.bytes("realtime.message_max", 4 << 20, 64 << 10..=21 << 20),
             strict: reader.flag("realtime.strict", false),

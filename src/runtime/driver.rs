@@ -26,6 +26,7 @@ use crate::provider::ear::gain::Gain;
 use crate::provider::ear::windows::Windows;
 use crate::time::{Timestamp, ms};
 use crate::transport::Leg;
+use crate::transport::resume::NOT_RESUMED;
 
 /// Signals of providers that may wait for the call's task.
 const EVENTS_MAX: usize = 64;
@@ -190,10 +191,20 @@ impl Driver {
                 self.step(Event::Commit { buffered, at, tag });
             }
             FromCaller::Gone { how } => {
+                if how == NOT_RESUMED {
+                    self.service.metrics.resumption("expired");
+                }
                 self.leg_is_up = false;
                 self.step(Event::Caller(FromCaller::Gone { how }));
             }
-            other => self.step(Event::Caller(other)),
+            other => {
+                match other {
+                    FromCaller::Lost { .. } => self.service.metrics.resumption("lost"),
+                    FromCaller::Back => self.service.metrics.resumption("resumed"),
+                    _ => {}
+                }
+                self.step(Event::Caller(other));
+            }
         }
     }
 

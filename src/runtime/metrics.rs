@@ -71,6 +71,7 @@ pub struct Metrics {
     guesses: Labelled,
     fallback: Labelled,
     calls_ended: Labelled,
+    resumptions: Labelled,
     http_refused: Labelled,
     turn_refusals: Counter,
     /// Counted apart from the ledger because it is the number to drive to zero.
@@ -100,6 +101,12 @@ impl Metrics {
         registry.register("fallback", "Rungs of the fallback ladder tried", fallback.clone());
         let calls_ended = Labelled::default();
         registry.register("calls_ended", "Calls that are over", calls_ended.clone());
+        let resumptions = Labelled::default();
+        let help = "Lost connections of calls that were kept, and what became of them";
+        registry.register("resumptions", help, resumptions.clone());
+        for outcome in ["lost", "resumed", "expired", "refused"] {
+            let _ = resumptions.get_or_create(&vec![("outcome", outcome.to_owned())]);
+        }
         let http_refused = Labelled::default();
         registry.register("calls_refused", "Calls refused before they began", http_refused.clone());
         let turn_refusals = Counter::default();
@@ -120,6 +127,7 @@ impl Metrics {
             guesses,
             fallback,
             calls_ended,
+            resumptions,
             http_refused,
             turn_refusals,
             turns_refused: AtomicU64::new(0),
@@ -170,6 +178,12 @@ impl Metrics {
     /// A call is over.
     pub fn call_ended(&self, why: HangUp) {
         self.calls_ended.get_or_create(&vec![("why", why.label().to_owned())]).inc();
+    }
+
+    /// A connection was `lost`, and its call kept; its client `resumed` it, or it `expired`; or a
+    /// client that wanted one was `refused`.
+    pub fn resumption(&self, outcome: &'static str) {
+        self.resumptions.get_or_create(&vec![("outcome", outcome.to_owned())]).inc();
     }
 
     /// A call was refused before it began.

@@ -26,6 +26,8 @@ impl World {
                 return Some(Event::Commit { buffered, at, tag });
             }
             What::HangsUp => FromCaller::Gone { how: "closed" },
+            What::Drops { silent_for } => FromCaller::Lost { how: "timeout", silent_for },
+            What::Returns => FromCaller::Back,
             What::Presses(key) => FromCaller::Dtmf(key),
             What::Cancels => FromCaller::Cancel { response: None, tag },
             What::Responds { beside } => {

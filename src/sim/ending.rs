@@ -42,6 +42,7 @@ pub fn run_twice(
         outcome.problems.push("the same script told another story the second time".into());
     }
     let told = again.lines.len();
+    again.come_back();
     if again.is_at_rest() && !again.answers_a_turn(script) {
         outcome.problems.push("behind the script a normal turn was not answered".into());
         let rest = again.lines.get(told..).unwrap_or_default().join("\n");
@@ -55,6 +56,13 @@ pub fn run_twice(
 }
 
 impl World {
+    /// A caller who has lost the connection comes back now at the latest.
+    fn come_back(&mut self) {
+        if self.call.state_names().0 == "ringing" {
+            self.step(Event::Caller(FromCaller::Back));
+        }
+    }
+
     fn is_at_rest(&self) -> bool {
         // A listening detector needs a sound, and scripts have none but their own.
         let at_rest = self.call.state_names() == ("listening", "quiet") && !self.ends.are_heard();
@@ -109,6 +117,7 @@ impl World {
             }
         }
         self.awaited.clear();
+        self.come_back();
         let soon = self.now + TEARDOWN;
         if self.is_quiet(soon) {
             self.watch.rest(self.now, &self.call);

@@ -6,13 +6,15 @@ use crate::fallback::Rung;
 use crate::leg::HangUp;
 
 /// Facts with a fixed name, and their details; the one that needs no name is the empty one.
-const FACTS: [(&str, &[&str]); 50] = [
+const FACTS: [(&str, &[&str]); 52] = [
     ("caller.speech", &[]),
     ("caller.noise", &[]),
     ("caller.plays", &[]),
     ("caller.tone", &[]),
     ("caller.silence", &[]),
     ("caller.hangs_up", &[]),
+    ("caller.drops", &[]),
+    ("caller.returns", &[]),
     ("caller.presses", &[]),
     ("caller.cancels", &[]),
     ("caller.responds", &[]),

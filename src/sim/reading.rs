@@ -49,6 +49,8 @@ struct RawDeed {
     noise: Option<RawNoise>,
     silence: Option<String>,
     hangs_up: Option<bool>,
+    drops: Option<String>,
+    returns: Option<bool>,
     presses: Option<char>,
     cancels: Option<bool>,
     responds: Option<RawResponds>,

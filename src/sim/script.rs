@@ -99,6 +99,13 @@ pub enum What {
     },
     /// Hangs up.
     HangsUp,
+    /// Has lost the connection, and may come back.
+    Drops {
+        /// Nothing had come through for so long.
+        silent_for: Duration,
+    },
+    /// Comes back behind that.
+    Returns,
     /// Presses a key.
     Presses(char),
     /// Cancels the answer, as a protocol client.
@@ -157,6 +164,8 @@ impl What {
             What::Plays { source: Source::Tone { .. }, .. } => "tone",
             What::Plays { source: Source::Silence { .. }, .. } => "silence",
             What::HangsUp => "hangs_up",
+            What::Drops { .. } => "drops",
+            What::Returns => "returns",
             What::Presses(_) => "presses",
             What::Cancels => "cancels",
             What::Responds { .. } => "responds",

@@ -356,6 +356,19 @@ impl Draw {
         if self.guessing {
             self.goes_on(text);
         }
+        if self.chance(15) {
+            self.drops(text, at);
+        }
+    }
+
+    /// The connection breaks, and is there again, or not.
+    fn drops(&mut self, text: &mut String, most: u64) {
+        let (at, silent) = (self.up_to(0, most + 5_000), self.up_to(0, 3_000));
+        let _ = writeln!(text, "[[caller]]\nat = \"{at}ms\"\nmaybe = true\ndrops = \"{silent}ms\"");
+        if self.chance(80) {
+            let at = at + self.up_to(0, 15_000);
+            let _ = writeln!(text, "[[caller]]\nat = \"{at}ms\"\nmaybe = true\nreturns = true");
+        }
     }
 
     /// A caller who only paused: the model that was started for their words was started too early.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::leg::{FromCaller, ToCaller};
 
 pub mod realtime;
+pub mod resume;
 pub mod twilio;
 pub mod webrtc;
 pub mod websocket;

@@ -1,6 +1,7 @@
 // Checks of the talk page's two paths: when it falls back, when it does not, and what it does about a lost connection.
 
 import { createSocket } from "node:dgram";
+import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { until, waitFor } from "./poll.mjs";
 import { readWav, writeMicrophone } from "./wav.mjs";
@@ -14,7 +15,7 @@ export async function pathChecks({ url, folder, check, launch, wav, scratch }) {
   writeMicrophone(readWav(wav), microphone, { leadS: 300, gapS: 0, tailS: 0, maxS: 1 });
   const browser = await launch(microphone);
   try {
-    for (const one of [otherDevices, switchedOff, blocked, refused, dropped, socketDropped, unreachable]) {
+    for (const one of [otherDevices, switchedOff, blocked, refused, dropped, socketCut, socketDropped, givenUp, unreachable]) {
       const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
       try {
         await one({ page, url, folder, check });
@@ -122,17 +123,20 @@ async function refused({ page, url, folder, check }) {
 
 /** Packets go through a relay of ours, which then ends. */
 async function dropped({ page, url, folder, check }) {
-  let relay = null;
+  const relays = [];
+  const places = [];
   await page.route(CALLS, async (route) => {
     const reply = await route.fetch();
     const sdp = await reply.text();
-    relay = await openRelay(Number(/^a=candidate:\S+ 1 udp \d+ \S+ (\d+)/im.exec(sdp)[1]));
+    const relay = await openRelay(Number(/^a=candidate:\S+ 1 udp \d+ \S+ (\d+)/im.exec(sdp)[1]));
+    relays.push(relay);
+    places.push(reply.headers().location);
     await route.fulfill({ response: reply, body: moved(sdp, relay.port) });
   });
   try {
     await talk(page, url);
     await until(page, (s) => s.state === "listening");
-    relay.close();
+    await interrupt(page, () => relays[0].close());
     const shaky = await waitFor(page, (s) => s.state === "shaky", 15000);
     const line = await page.locator("#line").innerText();
     check("a connection that falls silent is told", shaky && /silent/.test(line), line);
@@ -141,16 +145,80 @@ async function dropped({ page, url, folder, check }) {
     await page.screenshot({ path: join(folder, "reconnecting-wide-light.png") });
     await until(page, (s) => s.state === "listening");
     const said = await notes(page);
-    check("a lost call is followed by another", /lost/.test(said[0]) && /new call/.test(said[1]), said.join(" / "));
-    await page.getByLabel("Type a turn instead of speaking").fill("What are your opening hours?");
-    await page.keyboard.press("Enter");
-    await until(page, (s) => s.audio.peakRms > 0.01);
-    check("which is answered", true);
+    check("a lost call goes on", /lost/.test(said[0]) && /goes on/.test(said[1]), said.join(" / "));
+    check("it is the same call", places.length === 2 && places[0] === places[1], places.join(", "));
+    await goesOn(page, check);
+    await page.screenshot({ path: join(folder, "resumed-wide-light.png") });
   } finally {
-    relay?.close();
+    for (const relay of relays) relay.close();
   }
 }
 
+/** Asks for a long answer, and does something once some of it was heard. */
+async function interrupt(page, act) {
+  await ask(page, "Explain how booking works");
+  await until(page, (s) => Object.values(s.heard).some((ms) => ms >= 1500));
+  await act();
+}
+
+async function ask(page, text) {
+  await page.getByLabel("Type a turn instead of speaking").fill(text);
+  await page.keyboard.press("Enter");
+}
+
+/** The interrupted answer is marked with what was heard of it, and another follows in the same transcript. */
+async function goesOn(page, check) {
+  await until(page, (s) => s.transcript().some((entry) => entry.cutMs !== null && entry.heard && entry.heard !== entry.text));
+  const cut = await page.evaluate(() => window.__floorkeeper.transcript().find((entry) => entry.cutMs !== null));
+  check("the answer is marked where the connection was lost", true, `heard "${cut.heard}" of "${cut.text}"`);
+  await ask(page, "What are your opening hours?");
+  await until(page, (s) => /open/.test(s.transcript().at(-1).text) && s.state === "speaking");
+  const sides = await page.evaluate(() => window.__floorkeeper.transcript().map((entry) => entry.side).join());
+  check("the transcript goes on", sides === "caller,agent,caller,agent", sides);
+}
+
+/** The socket goes through a relay of ours, which cuts it without a word. */
+async function socketCut({ page, url, check }) {
+  const relay = await openTcpRelay(new URL(url));
+  try {
+    await talk(page, relay.url, "?transport=websocket");
+    await until(page, (s) => s.state === "listening");
+    const before = await calls(page);
+    await interrupt(page, relay.cut);
+    await until(page, (s) => s.retries.length === 1 && s.state === "listening");
+    const said = await notes(page);
+    check("a call whose socket was cut goes on", /goes on/.test(said[1]), said.join(" / "));
+    check("by calling once more", (await calls(page)) === before + 1);
+    await goesOn(page, check);
+  } finally {
+    relay.close();
+  }
+}
+
+/** A hang-up while the page tries to come back ends the call at the server. */
+async function givenUp({ page, url, check }) {
+  const relay = await openTcpRelay(new URL(url));
+  try {
+    await talk(page, relay.url, "?transport=websocket");
+    await until(page, (s) => s.state === "listening");
+    const id = await page.evaluate(
+      () => window.__floorkeeper.events.find((event) => event.type === "floorkeeper.resume").call_id,
+    );
+    relay.cut();
+    await until(page, (s) => s.state === "reconnecting");
+    await page.keyboard.press("Escape");
+    let over = null;
+    for (let i = 0; i < 100 && !over; i += 1) {
+      over = (await (await fetch(new URL(`/v1/calls/${id}`, url))).json()).ended_why;
+      if (!over) await page.waitForTimeout(50);
+    }
+    check("a hang-up ends a call that was lost", over === "caller_gone", over);
+  } finally {
+    relay.close();
+  }
+}
+
+/** The page's socket is closed by somebody in between; the server's is still up and is taken over. */
 async function socketDropped({ page, url, check }) {
   const sockets = [];
   await page.routeWebSocket(/\/v1\/realtime/, (socket) => {
@@ -160,9 +228,9 @@ async function socketDropped({ page, url, check }) {
   await talk(page, url, "?transport=websocket");
   await until(page, (s) => s.state === "listening");
   await sockets[0].close({ code: 1011, reason: "broken" });
-  await until(page, (s) => s.retries.length === 1 && s.state === "listening");
+  await until(page, (s) => s.retries.length > 0 && s.state === "listening");
   const said = await notes(page);
-  check("a lost socket is followed by another", sockets.length === 2 && /new call/.test(said[1]), said.join(" / "));
+  check("a call whose socket was closed goes on", sockets.length === 2 && /goes on/.test(said[1]), said.join(" / "));
 }
 
 /** The server stays away: waits grow, and a hang-up ends them. */
@@ -190,6 +258,30 @@ async function unreachable({ page, url, folder, check }) {
 /** The answer with its candidates at another port. */
 function moved(sdp, port) {
   return sdp.replace(/^(a=candidate:\S+ \d+ udp \d+ \S+) \d+/gim, `$1 ${port}`);
+}
+
+/** Passes connections on to a server, until it is closed; `cut` ends those there are without a word. */
+async function openTcpRelay({ hostname, port }) {
+  const open = new Set();
+  const server = createServer((front) => {
+    const back = connect(Number(port), hostname);
+    for (const [one, other] of [[front, back], [back, front]]) {
+      open.add(one);
+      one.on("data", (bytes) => other.write(bytes));
+      one.on("end", () => other.end());
+      one.on("error", () => other.destroy());
+      one.on("close", () => open.delete(one));
+    }
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  const cut = () => {
+    for (const socket of open) socket.destroy();
+  };
+  const close = () => {
+    server.close();
+    cut();
+  };
+  return { url: `http://127.0.0.1:${server.address().port}/`, cut, close };
 }
 
 /** Passes datagrams between one client and the server's port on loopback, until it is closed. */

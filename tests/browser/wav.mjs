@@ -31,15 +31,11 @@ export function readWav(path) {
   throw new Error(`${path}: no data chunk`);
 }
 
-/** Writes the microphone file; returns when each utterance starts and ends, in seconds. */
-export function writeMicrophone(source, target, { leadS, gapS, tailS, maxS }) {
-  const { rate, pcm } = source;
-  const spoken = pcm.subarray(0, Math.min(pcm.length, Math.round(maxS * rate)));
-  const spokenS = spoken.length / rate;
-  const total = Math.round((leadS + gapS + tailS) * rate) + 2 * spoken.length;
-  const out = Buffer.alloc(44 + 2 * total);
+/** Writes mono PCM16. */
+export function writeWav(target, { rate, pcm }) {
+  const out = Buffer.alloc(44 + 2 * pcm.length);
   out.write("RIFF", 0, "latin1");
-  out.writeUInt32LE(36 + 2 * total, 4);
+  out.writeUInt32LE(36 + 2 * pcm.length, 4);
   out.write("WAVEfmt ", 8, "latin1");
   out.writeUInt32LE(16, 16);
   out.writeUInt16LE(1, 20);
@@ -49,13 +45,19 @@ export function writeMicrophone(source, target, { leadS, gapS, tailS, maxS }) {
   out.writeUInt16LE(2, 32);
   out.writeUInt16LE(16, 34);
   out.write("data", 36, "latin1");
-  out.writeUInt32LE(2 * total, 40);
-  const first = leadS;
-  const second = leadS + spokenS + gapS;
-  for (const startS of [first, second]) {
-    const base = Math.round(startS * rate);
-    for (let i = 0; i < spoken.length; i += 1) out.writeInt16LE(spoken[i], 44 + 2 * (base + i));
-  }
+  out.writeUInt32LE(2 * pcm.length, 40);
+  pcm.forEach((sample, i) => out.writeInt16LE(sample, 44 + 2 * i));
   writeFileSync(target, out);
+}
+
+/** Writes the microphone file; returns when each utterance starts and ends, in seconds. */
+export function writeMicrophone(source, target, { leadS, gapS, tailS, maxS }) {
+  const { rate } = source;
+  const spoken = source.pcm.subarray(0, Math.min(source.pcm.length, Math.round(maxS * rate)));
+  const spokenS = spoken.length / rate;
+  const pcm = new Int16Array(Math.round((leadS + gapS + tailS) * rate) + 2 * spoken.length);
+  const [first, second] = [leadS, leadS + spokenS + gapS];
+  for (const startS of [first, second]) pcm.set(spoken, Math.round(startS * rate));
+  writeWav(target, { rate, pcm });
   return { first: { from: first, to: first + spokenS }, second: { from: second, to: second + spokenS } };
 }

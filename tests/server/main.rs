@@ -30,6 +30,7 @@ mod providers;
 mod receipts;
 mod refusals;
 mod retries;
+mod resume;
 mod rig;
 mod served;
 mod sessions;

@@ -2,6 +2,7 @@
 
 use floorkeeper::id::Stage;
 
+use crate::client::Client;
 use crate::http::{self, Answer};
 use crate::openapi::Checker;
 use crate::rig::{Rig, enabled, eventually};
@@ -18,15 +19,15 @@ const OFFER: &str = "v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:
     a=rtpmap:111 opus/48000/2\r\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\n\
     c=IN IP4 0.0.0.0\r\na=mid:1\r\na=sctp-port:5000\r\n";
 
+const KIND: [(&str, &str); 1] = [("Content-Type", "application/sdp")];
+
 async fn offer(rig: &Rig, more: &[(&str, &str)], sdp: &str) -> Answer {
-    let kind = [("Content-Type", "application/sdp")];
-    let headers: Vec<(&str, &str)> = kind.iter().chain(more).copied().collect();
+    let headers: Vec<(&str, &str)> = KIND.iter().chain(more).copied().collect();
     http::ask(rig.serving.address, "POST", PATH, &headers, sdp).await
 }
 
 async fn again(rig: &Rig, location: &str, sdp: &str) -> Answer {
-    let kind = [("Content-Type", "application/sdp")];
-    http::ask(rig.serving.address, "POST", location, &kind, sdp).await
+    http::ask(rig.serving.address, "POST", location, &KIND, sdp).await
 }
 
 /// Every documented answer but those to a missing key and a missing content type.
@@ -60,10 +61,23 @@ pub async fn answers(checker: &mut Checker) {
     beside(&rig, checker, location).await;
     checker.check("POST", ONE, &again(&rig, location, OFFER).await);
     checker.check("POST", ONE, &again(&rig, "/v1/realtime/calls/call-99", OFFER).await);
+    resumed(&rig, checker).await;
     rig.put("/v1/drain", &enabled(true)).await;
     checker.check("POST", PATH, &offer(&rig, &[], OFFER).await);
     let without = Rig::start(&["webrtc.listen=\"\""]).await;
     checker.check("POST", PATH, &offer(&without, &[], OFFER).await);
+}
+
+/// A kept call that is not this transport's, and then no call at all.
+async fn resumed(rig: &Rig, checker: &mut Checker) {
+    let mut client = Client::at(&format!("{}?resumable=true", rig.url())).await;
+    let ticket = client.until("floorkeeper.resume").await;
+    let path = format!("{PATH}?resume={}", ticket["token"].as_str().unwrap());
+    let offered = || http::ask(rig.serving.address, "POST", &path, &KIND, OFFER);
+    checker.check("POST", PATH, &offered().await);
+    client.hang_up().await;
+    rig.quiet().await;
+    checker.check("POST", PATH, &offered().await);
 }
 
 /// Beside a call as many as may be, and one more; and one that is none.

@@ -10,6 +10,7 @@ mod offers;
 mod packets;
 mod peer;
 mod restart;
+mod resume;
 mod sessions;
 mod sideband;
 

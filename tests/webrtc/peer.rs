@@ -103,6 +103,16 @@ impl Peer {
         peer
     }
 
+    /// Calls with this query, and waits for the ticket behind the first event.
+    pub async fn with_query(rig: &Rig, query: &str) -> (Peer, Value) {
+        let (mut peer, offer) = Peer::offering().await;
+        let path = format!("/v1/realtime/calls?{query}");
+        peer.take_answer(&post_at(rig, &path, "application/sdp", &offer).await);
+        peer.until("session.created").await;
+        let ticket = peer.until("floorkeeper.resume").await;
+        (peer, ticket)
+    }
+
     /// Goes on from another socket: offers again with ICE restarted, as a page does whose network
     /// has changed. Gives the offer and what was answered to it.
     pub async fn restart(&mut self, rig: &Rig) -> (String, Answer) {

@@ -46,6 +46,8 @@ pub(super) fn of_deed(what: &What, known: &Known<'_>) -> Option<String> {
         | What::Noise { .. }
         | What::Plays { .. }
         | What::HangsUp
+        | What::Drops { .. }
+        | What::Returns
         | What::Presses(_)
         | What::Drains => {
             return None;

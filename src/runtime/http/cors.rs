@@ -9,7 +9,7 @@ use axum::response::Response;
 use super::{Site, auth};
 
 /// What a page may read of our answers beside the body.
-const EXPOSED: &str = "Location, Retry-After, X-Floorkeeper-Admission-Reason";
+const EXPOSED: &str = "Location, Retry-After, X-Floorkeeper-Admission-Reason, X-Floorkeeper-Resume";
 /// How long a browser may remember what we allow, in seconds.
 const REMEMBERED_S: &str = "600";
 const METHODS: &str = "POST, OPTIONS";

@@ -28,6 +28,7 @@ mod openapi;
 mod pages;
 mod peers;
 mod realtime;
+mod resume;
 mod secrets;
 mod shown;
 mod sideband;
@@ -59,6 +60,8 @@ pub struct Site {
     port: Option<Arc<Port>>,
     /// WebRTC calls that live.
     peers: Arc<peers::Peers>,
+    /// Calls whose clients may come back.
+    resumptions: Arc<resume::Resumptions>,
 }
 
 /// Most ephemeral keys alive at once.
@@ -69,6 +72,7 @@ impl Site {
     pub fn new(service: Arc<Service>, port: Option<Arc<Port>>) -> Site {
         let secrets = Arc::new(std::sync::Mutex::new(Secrets::new(SECRETS_MAX)));
         Site {
+            resumptions: Arc::new(resume::Resumptions::new(&service.incarnation)),
             service,
             secrets,
             large: budget::room(),

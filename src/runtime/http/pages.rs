@@ -29,6 +29,7 @@ files! {
     "debug.js": "text/javascript; charset=utf-8",
     "devices.js": "text/javascript; charset=utf-8",
     "gates.js": "text/javascript; charset=utf-8",
+    "kept.js": "text/javascript; charset=utf-8",
     "lanes.js": "text/javascript; charset=utf-8",
     "line.js": "text/javascript; charset=utf-8",
     "peer.js": "text/javascript; charset=utf-8",

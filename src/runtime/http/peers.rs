@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -18,13 +19,13 @@ use tokio_util::sync::CancellationToken;
 use super::auth::Caller;
 use super::realtime::{agent_of, defaults, take_slot, variables};
 use super::slot::Slot;
-use super::{Site, answer, cors, multipart, secrets};
+use super::{Site, answer, cors, multipart, resume, secrets};
 use crate::id::{CallId, Stage, TenantId};
 use crate::leg::Settings;
 use crate::runtime::service::Accepted;
 use crate::transport::Leg;
 use crate::transport::realtime::{Wrong, preview_session};
-use crate::transport::webrtc::{BadOffer, Door, NoEntry, Offer, PeerLeg, Restarts, Seated};
+use crate::transport::webrtc::{BadOffer, Door, NoEntry, Offer, PeerLeg, Port, Restarts, Seated};
 
 type Fields = HashMap<String, String>;
 
@@ -152,11 +153,15 @@ async fn create(
         Err(refused) => return *refused,
     };
     let Some(port) = site.port.clone() else { return unavailable() };
+    if let Some(token) = query.get("resume") {
+        return take_up(&site, &port, token, &caller, &wanted.offer);
+    }
     let session = merged(caller.session.clone(), wanted.session);
     let model = session.as_ref().and_then(|session| session.get("model")?.as_str());
     if let Some(model) = model {
         query.entry("model".to_owned()).or_insert_with(|| model.to_owned());
     }
+    let kept_for = resume::asked_for(&site.service, &query);
     let call = site.service.next_call();
     let agent = agent_of(&site, &query).clone();
     let slot = match take_slot(&site, call, &caller, &agent).await {
@@ -168,7 +173,7 @@ async fn create(
     let seat = || Seated::answer(&port, clock, &wanted.offer);
     let begin = || begin(&site, call, &caller, query, seat);
     match catch_unwind(AssertUnwindSafe(begin)) {
-        Ok(Ok(begun)) => accept(site, call, caller.tenant, slot, begun),
+        Ok(Ok(begun)) => accept(site, call, caller.tenant, slot, begun, kept_for),
         Ok(Err(refused)) => *refused,
         // Nothing of the call is left; its slot goes back unused.
         Err(_) => {
@@ -279,29 +284,71 @@ fn begin(
 }
 
 /// The call runs from here on, whatever becomes of the connection that asked for it.
-fn accept(site: Site, call: CallId, tenant: TenantId, mut slot: Slot, begun: Begun) -> Response {
+fn accept(
+    site: Site,
+    call: CallId,
+    tenant: TenantId,
+    mut slot: Slot,
+    begun: Begun,
+    kept_for: Option<Duration>,
+) -> Response {
     let Begun { leg, settings, accepted, answer, hang_up, door, restarts } = begun;
-    let name = call.to_string();
-    let location = format!("/v1/realtime/calls/{name}");
+    let response = answered(&site, call, answer);
+    if let Some(lease) = slot.use_it() {
+        let (leg, hang_up, kept): (Box<dyn Leg>, _, _) = match kept_for {
+            Some(kept_for) => {
+                let kept = site.resumptions.keep_peer(&site.service, (call, tenant), kept_for, leg);
+                (kept.leg, kept.hang_up, Some(kept.listed))
+            }
+            None => (Box::new(leg), hang_up, None),
+        };
+        let living = Living { tenant, hang_up, door, restarts };
+        let listed = site.peers.list(call.to_string(), living);
+        tokio::spawn(async move {
+            site.service.clone().run_call(lease, accepted, settings, leg).await;
+            drop((slot, listed, kept));
+        });
+    }
+    response
+}
+
+/// The call's answer and its place.
+fn answered(site: &Site, call: CallId, answer: String) -> Response {
     let mut response = (StatusCode::CREATED, answer).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/sdp"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Ok(location) = HeaderValue::from_str(&location) {
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/realtime/calls/{call}")) {
         headers.insert(header::LOCATION, location);
     }
     if site.service.config.admission.expose_headers {
         answer::expose(&site.service, Stage::Call, headers);
     }
-    if let Some(lease) = slot.use_it() {
-        let listed = site.peers.list(name, Living { tenant, hang_up, door, restarts });
-        tokio::spawn(async move {
-            let leg: Box<dyn Leg> = Box::new(leg);
-            site.service.clone().run_call(lease, accepted, settings, leg).await;
-            drop((slot, listed));
-        });
-    }
     response
+}
+
+/// Answers the offer of a client that comes back to its call.
+fn take_up(site: &Site, port: &Arc<Port>, token: &str, caller: &Caller, offer: &Offer) -> Response {
+    let mut answer = String::new();
+    let seat = || {
+        let clock = Arc::new(site.service.clock);
+        let seated = Seated::answer(port, clock, offer).map_err(|bad| {
+            let (code, message) = (bad.code(), bad.to_string());
+            Box::new(answer::error(StatusCode::BAD_REQUEST, code, &message, Some("sdp")))
+        })?;
+        answer = seated.1;
+        Ok(seated.0)
+    };
+    match site.resumptions.resume_peer(&site.service, (token, caller.tenant), seat) {
+        Ok((call, token)) => {
+            let mut response = answered(site, call, answer);
+            if let Ok(token) = HeaderValue::from_str(&token) {
+                response.headers_mut().insert("x-floorkeeper-resume", token);
+            }
+            response
+        }
+        Err(refused) => *refused,
+    }
 }
 
 /// Answers a further offer for a call that lives: its peer has restarted ICE.
@@ -340,6 +387,7 @@ async fn hang_up(State(site): State<Site>, caller: Caller, Path(id): Path<String
             living.hang_up.cancel();
             StatusCode::OK.into_response()
         }
+        _ if site.resumptions.hang_up(&id, caller.tenant) => StatusCode::OK.into_response(),
         Some(_) | None => {
             let message = "There is no such WebRTC call, or it is over.";
             answer::error(StatusCode::NOT_FOUND, "unknown_call", message, Some("id"))

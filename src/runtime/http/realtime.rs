@@ -13,7 +13,7 @@ use super::auth::{self, Caller};
 use super::kept::Kept;
 use super::slot::{self, NoSlot, Slot};
 use super::upgrade::{Handshake, Wire};
-use super::{Site, answer, sideband};
+use super::{Site, answer, resume, sideband};
 use crate::admission::{Offer, OwnerId};
 use crate::config::Agent;
 use crate::id::{CallId, Stage};
@@ -41,6 +41,9 @@ pub async fn upgrade(
     };
     if let Some(call) = query.get("call_id") {
         return sideband::attach(&site, call, &caller, place, &headers, handshake);
+    }
+    if let Some(token) = query.get("resume") {
+        return resume::upgrade(&site, token, &caller, place, &headers, handshake);
     }
     let agent = agent_of(&site, &query).clone();
     let call = site.service.next_call();
@@ -108,15 +111,23 @@ async fn run(
 ) {
     let service = site.service.clone();
     let model = query.get("model").map_or(agent.name.as_str(), String::as_str).to_owned();
+    let kept_for = resume::asked_for(&service, &query);
     let variables = variables(&site, call, &caller, "realtime", query);
     let defaults = defaults(&site, &variables, &model, &agent, caller.session);
     let leg = RealtimeLeg::new(socket, defaults);
     let settings = leg.protocol().settings();
     let accepted = Accepted::new(&service, call, caller.tenant, &agent, &variables);
     let Some(lease) = slot.use_it() else { return };
-    let leg: Box<dyn Leg> = Box::new(leg);
+    let (leg, listed): (Box<dyn Leg>, _) = match kept_for {
+        Some(kept_for) => {
+            let of = (call, caller.tenant);
+            let kept = site.resumptions.keep_socket(&service, of, kept_for, leg);
+            (kept.leg, Some(kept.listed))
+        }
+        None => (Box::new(leg), None),
+    };
     service.clone().run_call(lease, accepted, settings, leg).await;
-    drop(slot);
+    drop((slot, listed));
 }
 
 /// What is known of a call of a Realtime client: its parameters are the query's.

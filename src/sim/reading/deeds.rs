@@ -8,8 +8,8 @@ use super::super::script::{
 use super::{RawColoured, RawDeed, RawNoise, RawResponds, RawTone, Reading, nearest};
 
 /// What a deed can be.
-const DEEDS: &str = "one of says, plays, tone, noise, silence, hangs_up, presses, cancels, \
-                     responds, writes, outputs, truncates, commits, clears, configures, drains";
+const DEEDS: &str = "one of says, plays, tone, noise, silence, hangs_up, drops, returns, presses, \
+                     cancels, responds, writes, outputs, truncates, commits, clears, configures, drains";
 /// How loud a sound may be asked to be.
 pub(super) const LEVEL_DBFS: (f64, f64) = (-90.0, 0.0);
 /// What a tone or a noise is without a level.
@@ -44,6 +44,10 @@ impl Reading<'_> {
         if let Some(played) = &raw.truncates {
             all.push(What::Truncates(self.span(&format!("{key}.truncates"), played)?));
         }
+        if let Some(silent_for) = &raw.drops {
+            let silent_for = self.span(&format!("{key}.drops"), silent_for)?;
+            all.push(What::Drops { silent_for });
+        }
         match &raw.responds {
             Some(RawResponds::Yes(true)) => all.push(What::Responds { beside: false }),
             Some(RawResponds::How(how)) if how == "beside" => {
@@ -61,6 +65,7 @@ impl Reading<'_> {
         all.extend(raw.configures.clone().map(What::Configures));
         let plain = [
             (raw.hangs_up, What::HangsUp),
+            (raw.returns, What::Returns),
             (raw.cancels, What::Cancels),
             (raw.commits, What::Commits),
             (raw.clears, What::Clears),

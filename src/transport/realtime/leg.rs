@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes};
 use futures_util::{Sink, Stream};
@@ -10,7 +10,8 @@ use futures_util::{Sink, Stream};
 use super::outbox::Outbox;
 use super::protocol::Protocol;
 use super::session::Defaults;
-use crate::leg::{FromCaller, ToCaller};
+use crate::leg::{FromCaller, HangUp, ToCaller};
+use crate::transport::resume::{Resume, Ticket};
 use crate::transport::websocket::{self, close_frame, how_lost};
 use crate::transport::{Leg, LegLost};
 
@@ -46,6 +47,8 @@ enum State {
     Closed,
     /// The connection is over.
     Gone(&'static str),
+    /// It is, and its client may come back: events wait.
+    Held,
 }
 
 impl<S> RealtimeLeg<S>
@@ -107,6 +110,9 @@ where
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), axum::Error>> {
+        if let State::Held = self.state {
+            return Poll::Ready(Ok(()));
+        }
         while !self.outbox.is_empty() {
             ready!(Pin::new(&mut self.socket).poll_ready(cx))?;
             let Some(frame) = self.outbox.pop() else { break };
@@ -170,10 +176,10 @@ where
 
     fn send(&mut self, what: ToCaller) -> Result<(), LegLost> {
         match self.state {
-            State::Open => {}
+            State::Open | State::Held => {}
             State::Gone(_) => return Err(LegLost),
             // Behind the hang-up nobody is told any more; what was said before still goes out.
-            _ => return Ok(()),
+            State::Closing(_) | State::Closed => return Ok(()),
         }
         let goodbye = if let ToCaller::HangUp { why } = &what { Some(*why) } else { None };
         self.protocol.say(what, &mut self.outbox);
@@ -207,5 +213,43 @@ where
 
     fn name(&self) -> &'static str {
         "realtime"
+    }
+}
+
+impl<S> Resume for RealtimeLeg<S>
+where
+    S: Stream<Item = Result<Message, axum::Error>>
+        + Sink<Message, Error = axum::Error>
+        + Unpin
+        + Send,
+{
+    type Wire = S;
+
+    fn tell_ticket(&mut self, ticket: &Ticket) {
+        self.protocol.tell_ticket(ticket, &mut self.outbox);
+    }
+
+    fn hold(&mut self) {
+        self.outbox.discard();
+        self.state = State::Held;
+    }
+
+    fn take_up(&mut self, socket: S, ticket: &Ticket) -> Option<S> {
+        let old = std::mem::replace(&mut self.socket, socket);
+        let before = std::mem::replace(&mut self.state, State::Open);
+        if !matches!(before, State::Held) {
+            self.outbox.discard();
+        }
+        self.heard.clear();
+        self.unflushed = false;
+        self.protocol.introduce_again(ticket, &mut self.outbox);
+        (!matches!(before, State::Held)).then_some(old)
+    }
+
+    fn hang_up(&mut self) {
+        self.outbox.discard();
+        self.state = State::Closing(close_frame(HangUp::CallerGone));
+        // What cannot be written now is left.
+        let _ = self.poll_write(&mut Context::from_waker(Waker::noop()));
     }
 }

@@ -11,6 +11,7 @@ use super::update::{Past, updated};
 use super::wrong::{Wrong, report};
 use crate::codec::opus;
 use crate::leg::{FromCaller, Settings, Tag};
+use crate::transport::resume::Ticket;
 
 /// What carries a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +89,29 @@ impl Protocol {
     /// The session as it is now, for one who has not heard of it.
     pub fn introduce(&self, replies: &mut Outbox) {
         replies.event("session.created").field("session", &self.session.object()).queue();
+    }
+
+    /// With what the client may come back to this session's call.
+    pub fn tell_ticket(&self, ticket: &Ticket, replies: &mut Outbox) {
+        let kept_ms = u64::try_from(ticket.kept_for.as_millis()).unwrap_or(u64::MAX);
+        replies
+            .event("floorkeeper.resume")
+            .field("call_id", &ticket.call)
+            .field("connection", &ticket.connection)
+            .field("token", &ticket.token)
+            .field("kept_ms", &kept_ms)
+            .queue();
+    }
+
+    /// Introduces the session on another connection of the same call, in front of what was said
+    /// while there was none.
+    pub fn introduce_again(&self, ticket: &Ticket, replies: &mut Outbox) {
+        let kept: Vec<_> = std::iter::from_fn(|| replies.pop()).collect();
+        self.introduce(replies);
+        self.tell_ticket(ticket, replies);
+        for event in kept {
+            replies.push(event);
+        }
     }
 
     /// The settings as they now are.

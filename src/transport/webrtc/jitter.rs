@@ -35,6 +35,12 @@ const SURPLUS: Duration = ms(40);
 /// So many frames in a row have to see the surplus.
 const SURPLUS_FRAMES: u32 = 25;
 
+/// More than the delay and this waits, as behind a stall of the sender's: a caller who is heard so
+/// much later cannot interrupt, so that more is left out.
+const HURRY: Duration = ms(300);
+/// So many frames in a row have to see that.
+const HURRY_FRAMES: u32 = 2;
+
 /// One packet as it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
@@ -142,7 +148,8 @@ impl JitterBuffer {
             stream.due += FRAME;
             return Some(Play::Silence);
         }
-        if stream.surplus >= SURPLUS_FRAMES
+        let patience = if held > delay + HURRY { HURRY_FRAMES } else { SURPLUS_FRAMES };
+        if stream.surplus >= patience
             && let Some(first) =
                 self.waiting.first_entry().filter(|first| *first.key() <= stream.next)
         {

@@ -142,6 +142,27 @@ fn catching_up_skips_packets_one_by_one_and_decodes_all_of_them() {
 }
 
 #[test]
+fn a_caller_whose_sound_stood_still_for_a_second_is_soon_heard_in_time_again() {
+    // A second and a half comes at once, as of a machine that was too busy to send.
+    let arrivals =
+        (0..400_u32).map(|n| (u64::from(if (100..175).contains(&n) { 175 } else { n }) * 20, n));
+    let (played, buffer) = run(arrivals.collect(), 8_000);
+    let behind_at = |ms: usize| {
+        // Every entry but a skipped one takes 20 ms.
+        let until = played.iter().scan(0, |at, heard| {
+            *at += usize::from(*heard != -4);
+            Some((*at, *heard))
+        });
+        let last =
+            until.take_while(|(at, _)| at * 20 <= ms).filter(|(_, heard)| *heard >= 0).last();
+        ms as i64 / 20 - last.expect("something was heard").1
+    };
+    assert!(behind_at(3_700) > 50, "it is all kept: {}", behind_at(3_700));
+    assert!(behind_at(6_500) <= 20, "{} frames behind", behind_at(6_500));
+    assert_eq!(buffer.tally().lost, 0);
+}
+
+#[test]
 fn five_seconds_of_nothing_are_silence_and_then_it_goes_on() {
     let arrivals = (0..500).filter(|n| !(100..350).contains(n)).map(|n| (u64::from(n) * 20, n));
     let (played, buffer) = run(arrivals.collect(), 10_000);

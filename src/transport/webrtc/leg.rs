@@ -1,5 +1,7 @@
 //! A Realtime session over one peer connection, as the call's task polls it.
 
+mod resumed;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -19,7 +21,8 @@ use super::restart::{Offered, Restarts};
 use super::sideband::{Door, Sidebands};
 use super::sound::{SoundIn, SoundOut};
 use super::{Clock, EVENTS_LABEL};
-use crate::leg::{FromCaller, HangUp, ToCaller};
+use crate::codec::opus::OpusFault;
+use crate::leg::{FromCaller, HangUp, PlayoutState, ToCaller};
 use crate::time::{Timestamp, ms};
 use crate::transport::realtime::{Audible, Defaults, Medium, Outbox, OutputBuffer, Protocol};
 use crate::transport::{Leg, LegLost};
@@ -90,6 +93,8 @@ pub struct PeerLeg {
     /// Filled by the protocol and emptied at once: kept for its memory.
     fresh: Vec<FromCaller>,
     hung_up: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// When something last came from the peer.
+    last_sign: Timestamp,
     /// A connectivity check that was met with one of ours instead of an answer, as the library does
     /// with one that nominates at once. It is looked at again when ours is answered; its sender
     /// would else repeat it only after half a second.
@@ -121,25 +126,28 @@ enum State {
     },
     /// The connection is over.
     Gone(&'static str),
+    /// It is, and its client may come back: events wait.
+    Held,
 }
 
 impl PeerLeg {
     /// A session over a connection that was just answered; its first words wait for the channel.
-    pub fn new(seated: Seated, defaults: Defaults) -> Result<Self, crate::codec::opus::OpusFault> {
+    pub fn new(seated: Seated, defaults: Defaults) -> Result<Self, OpusFault> {
         let Seated { seat, peer, clock } = seated;
+        let (ear, mouth) = resumed::sounds()?;
         let mut outbox = Outbox::new(&defaults.id_seed);
         let aside = Outbox::new(&format!("{}_aside", defaults.id_seed));
         let mut protocol = Protocol::over(Medium::Peer, defaults);
         let mut fresh = Vec::new();
         protocol.begin(&mut fresh, &mut outbox);
-        let (sequence, timestamp) = rand::random();
         let now = clock.now();
         Ok(PeerLeg {
             hung_up: Box::pin(seat.hang_up().cancelled_owned()),
             timer: Box::pin(tokio::time::sleep_until(clock.instant(now))),
             state: State::Connecting { until: now + CONNECT_MAX },
-            ear: SoundIn::new()?,
-            mouth: SoundOut::new(sequence, timestamp)?,
+            last_sign: now,
+            ear,
+            mouth,
             heard: fresh.drain(..).collect(),
             buffer: OutputBuffer::default(),
             seat,
@@ -218,7 +226,8 @@ impl PeerLeg {
             let Poll::Ready(Some(datagram)) = self.seat.datagrams.poll_recv(cx) else {
                 return false;
             };
-            let now = self.clock.instant(self.clock.now()).into_std();
+            self.last_sign = self.clock.now();
+            let now = self.clock.instant(self.last_sign).into_std();
             self.take(now, datagram);
         }
         true
@@ -271,7 +280,7 @@ impl PeerLeg {
                     self.be_gone("closed");
                 }
             }
-            State::Connecting { .. } | State::Open | State::Gone(_) => {}
+            State::Connecting { .. } | State::Open | State::Gone(_) | State::Held => {}
         }
     }
 
@@ -381,7 +390,7 @@ impl PeerLeg {
             State::Leaving { from, until } => {
                 Some(if from > self.clock.now() { from } else { until })
             }
-            State::Open | State::Gone(_) => None,
+            State::Open | State::Gone(_) | State::Held => None,
         };
         let peer = self.peer.due().map(|due| self.clock.at(due));
         [state, peer, self.ear.due(), self.buffer.due()].into_iter().flatten().min()
@@ -398,8 +407,8 @@ impl PeerLeg {
         }
     }
 
-    /// Sound that the protocol let through goes out at once.
-    fn sound(&mut self, now: Timestamp) {
+    /// Sound that the protocol let through goes out at once, and silence behind sound that stops.
+    fn sound(&mut self, now: Timestamp, stops: bool) {
         let mut packets = Vec::new();
         while let Some(audible) = self.outbox.pop_audible() {
             match &audible {
@@ -411,6 +420,12 @@ impl PeerLeg {
                 self.mouth.say(now, &pcm, &mut packets);
             }
         }
+        if stops {
+            self.mouth.hush(now, &mut packets);
+        }
+        if let State::Held = self.state {
+            return;
+        }
         let at = self.clock.instant(now).into_std();
         for packet in packets {
             self.peer.say_sound(at, packet);
@@ -421,6 +436,7 @@ impl PeerLeg {
         let plays_until = self.buffer.plays_until().unwrap_or(now);
         self.state = match (self.state, why) {
             (State::Gone(how), _) => State::Gone(how),
+            (State::Held, _) => State::Held,
             (_, HangUp::CallerGone | HangUp::Misbehaved | HangUp::Broken) => {
                 State::Leaving { from: now, until: now + LEAVE_MAX }
             }
@@ -447,19 +463,23 @@ impl Leg for PeerLeg {
 
     fn send(&mut self, what: ToCaller) -> Result<(), LegLost> {
         match self.state {
-            State::Connecting { .. } | State::Open => {}
+            State::Connecting { .. } | State::Open | State::Held => {}
             // Behind the hang-up nobody is told any more; what was said before still goes out.
             State::Leaving { .. } => return Ok(()),
             State::Gone(_) => return Err(LegLost),
         }
         let now = self.clock.now();
         let goodbye = if let ToCaller::HangUp { why } = &what { Some(*why) } else { None };
+        let stops =
+            matches!(&what, ToCaller::Playout { state, .. } if *state != PlayoutState::Resumed);
         self.protocol.say(what, &mut self.outbox);
-        self.sound(now);
+        self.sound(now, stops);
         if let Some(why) = goodbye {
             self.hang_up(now, why);
         }
-        self.flush(now);
+        if !matches!(self.state, State::Held) {
+            self.flush(now);
+        }
         if matches!(self.state, State::Gone(_)) { Err(LegLost) } else { Ok(()) }
     }
 

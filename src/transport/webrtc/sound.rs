@@ -16,6 +16,10 @@ const FRAME_TICKS: u32 = CLOCK_HZ / 50;
 /// Sending this much later than the stream would have gone on is a new spurt of it.
 const SPURT_GAP: Duration = ms(100);
 
+/// So many frames of silence behind sound that stops half-way: a decoder that gets nothing more
+/// makes up another fifth of a second from the last 32 ms that it has.
+const HUSH_FRAMES: usize = 2;
+
 /// What follows a skipped packet is faded in over this much of the caller's sound: 5 ms.
 const FADE_SAMPLES: usize = CALLER_FRAME_SAMPLES / 4;
 
@@ -107,14 +111,16 @@ pub(super) struct SoundOut {
     timestamp: u32,
     /// When the next frame would go out without a gap.
     expected: Option<Timestamp>,
+    /// How the sound that was sent last ended; `None` once silence was sent behind it.
+    ends_at: Option<i16>,
 }
 
 impl SoundOut {
     /// A stream that begins with these numbers, which are random (RFC 3550, 5.1).
     pub fn new(sequence: u16, timestamp: u32) -> Result<SoundOut, OpusFault> {
         let encoder = Encoder::new()?;
-        let (bridge, rest, expected) = (None, Vec::new(), None);
-        Ok(SoundOut { encoder, bridge, rest, sequence, timestamp, expected })
+        let (bridge, rest, expected, ends_at) = (None, Vec::new(), None, None);
+        Ok(SoundOut { encoder, bridge, rest, sequence, timestamp, expected, ends_at })
     }
 
     /// Sound that is to be heard now, as packets.
@@ -144,6 +150,18 @@ impl SoundOut {
         }
     }
 
+    /// The sound stops half-way, for a while or for good: silence is sent behind it, once.
+    pub fn hush(&mut self, now: Timestamp, sent: &mut Vec<Sent>) {
+        self.finish(now, sent);
+        let Some(last) = self.ends_at.take() else { return };
+        let mut silence = vec![0; HUSH_FRAMES * ENCODED_FRAME_SAMPLES];
+        fade(&[last; FADE_SAMPLES], &mut silence);
+        for frame in silence.chunks(ENCODED_FRAME_SAMPLES) {
+            self.send(now, frame, sent);
+        }
+        self.ends_at = None;
+    }
+
     /// Forgets what is no whole frame yet.
     pub fn clear(&mut self) {
         self.rest.clear();
@@ -161,6 +179,7 @@ impl SoundOut {
             marker = true;
         }
         self.expected = Some(at + FRAME);
+        self.ends_at = frame.last().copied();
         let timestamp = self.timestamp;
         self.timestamp = timestamp.wrapping_add(FRAME_TICKS);
         // A frame of silence is not sent, and one that cannot be encoded is silence.
@@ -243,6 +262,32 @@ mod tests {
         let own = (8_000.0 / 16_000.0 * turn) as i32;
         let worst = steps.max().unwrap();
         assert!(worst < own * 2, "a step of {worst} in a tone of {own}");
+    }
+
+    /// What stops half-way is followed by silence, once, and neither clicks.
+    #[test]
+    fn silence_is_sent_behind_sound_that_stops_half_way() {
+        let (mut out, mut ear) = (SoundOut::new(1, 2).unwrap(), SoundIn::new().unwrap());
+        let (mut heard, mut sent) = (Vec::new(), Vec::new());
+        out.hush(Timestamp::from_millis(0), &mut sent);
+        assert!(sent.is_empty(), "there is nothing to be followed");
+        for frame in 0..10 {
+            out.say(Timestamp::from_millis(frame * 20), &buzz(480), &mut sent);
+        }
+        let stops = Timestamp::from_millis(200);
+        out.hush(stops, &mut sent);
+        assert_eq!(sent.len(), 10 + HUSH_FRAMES);
+        out.hush(stops, &mut sent);
+        assert_eq!(sent.len(), 10 + HUSH_FRAMES);
+        for (nth, packet) in sent.into_iter().enumerate() {
+            let now = Timestamp::from_millis(nth as u64 * 20);
+            ear.push(now, packet.sequence, packet.timestamp, packet.payload);
+            heard.extend(ear.play(now));
+        }
+        heard.extend(ear.play(Timestamp::from_millis(400)));
+        let loud = heard.chunks(160).rposition(|part| level_dbfs(part) > -45.0).unwrap();
+        let silent = heard[loud * 160..].chunks(160).count() - 1;
+        assert!(silent >= 10, "{silent} parts of 10 ms are silent");
     }
 
     #[test]

@@ -1,0 +1,53 @@
+//! The same session over another peer connection.
+
+use super::{CONNECT_MAX, PeerLeg, Seated, State};
+use crate::codec::opus::OpusFault;
+use crate::time::Timestamp;
+use crate::transport::realtime::OutputBuffer;
+use crate::transport::resume::{Resume, Ticket};
+use crate::transport::webrtc::sound::{SoundIn, SoundOut};
+
+/// An ear and a mouth of a fresh connection; its numbers are random (RFC 3550, 5.1).
+pub(super) fn sounds() -> Result<(SoundIn, SoundOut), OpusFault> {
+    let (sequence, timestamp) = rand::random();
+    Ok((SoundIn::new()?, SoundOut::new(sequence, timestamp)?))
+}
+
+impl Resume for PeerLeg {
+    type Wire = Seated;
+
+    fn tell_ticket(&mut self, ticket: &Ticket) {
+        self.protocol.tell_ticket(ticket, &mut self.outbox);
+    }
+
+    fn last_sign(&self) -> Option<Timestamp> {
+        Some(self.last_sign)
+    }
+
+    fn hold(&mut self) {
+        self.state = State::Held;
+    }
+
+    fn take_up(&mut self, seated: Seated, ticket: &Ticket) -> Option<Seated> {
+        if !matches!(self.state, State::Held) {
+            self.be_gone("taken_over");
+        }
+        // An encoder of the same kind was made before; without one nothing would be said.
+        if let Ok((ear, mouth)) = sounds() {
+            (self.ear, self.mouth) = (ear, mouth);
+        }
+        let Seated { seat, peer, clock } = seated;
+        self.state = State::Connecting { until: clock.now() + CONNECT_MAX };
+        self.hung_up = Box::pin(seat.hang_up().cancelled_owned());
+        (self.seat, self.peer) = (seat, peer);
+        self.buffer = OutputBuffer::default();
+        self.heard.clear();
+        self.unanswered = None;
+        self.protocol.introduce_again(ticket, &mut self.outbox);
+        None
+    }
+
+    fn hang_up(&mut self) {
+        self.be_gone("closed");
+    }
+}
