@@ -210,8 +210,8 @@ mod tests {
                         .build()
                         .unwrap();
                     let samples = rate as usize * span_ms / 1_000 * count;
-                    let buzz =
-                        |n: usize| if n * 440 / rate as usize % 2 == 0 { 6_000 } else { -6_000 };
+                    let is_up = |n: usize| (n * 440 / rate as usize).is_multiple_of(2);
+                    let buzz = |n: usize| if is_up(n) { 6_000 } else { -6_000 };
                     let wave: Vec<i16> = (0..3 * samples).map(buzz).collect();
                     for frame in wave.chunks(samples) {
                         let length = encoder.encode(frame, &mut packet).unwrap();
