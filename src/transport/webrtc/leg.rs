@@ -208,18 +208,6 @@ impl PeerLeg {
         }
     }
 
-    /// Answers further offers of the peer, in its call's own task.
-    fn restart(&mut self, cx: &mut Context<'_>) {
-        while let Poll::Ready(Some(restart)) = self.offered.poll(cx) {
-            let now = self.clock.instant(self.clock.now()).into_std();
-            let answer = self.peer.restart(now, &restart.offer);
-            if let Ok(answer) = &answer {
-                self.seat.rename(&answer.name);
-            }
-            restart.answer(answer.map(|answer| answer.sdp));
-        }
-    }
-
     /// Takes what has come; `true`: there may be more.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
         for _ in 0..BURST {

@@ -1,4 +1,6 @@
-//! The same session over another peer connection.
+//! The same session over another path or another peer connection.
+
+use std::task::{Context, Poll};
 
 use super::{CONNECT_MAX, PeerLeg, Seated, State};
 use crate::codec::opus::OpusFault;
@@ -11,6 +13,20 @@ use crate::transport::webrtc::sound::{SoundIn, SoundOut};
 pub(super) fn sounds() -> Result<(SoundIn, SoundOut), OpusFault> {
     let (sequence, timestamp) = rand::random();
     Ok((SoundIn::new()?, SoundOut::new(sequence, timestamp)?))
+}
+
+impl PeerLeg {
+    /// Answers further offers of the peer, in its call's own task.
+    pub(super) fn restart(&mut self, cx: &mut Context<'_>) {
+        while let Poll::Ready(Some(restart)) = self.offered.poll(cx) {
+            let now = self.clock.instant(self.clock.now()).into_std();
+            let answer = self.peer.restart(now, &restart.offer);
+            if let Ok(answer) = &answer {
+                self.seat.rename(&answer.name);
+            }
+            restart.answer(answer.map(|answer| answer.sdp));
+        }
+    }
 }
 
 impl Resume for PeerLeg {
