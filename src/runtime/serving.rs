@@ -39,6 +39,7 @@ pub struct Serving {
     timer: JoinHandle<()>,
     port: Option<Arc<Port>>,
     media: Option<JoinHandle<()>>,
+    phones: Vec<JoinHandle<()>>,
     decisions: Option<JoinHandle<()>>,
 }
 
@@ -70,9 +71,10 @@ impl Serving {
         };
         let address = listening.address;
         let media = port.clone().map(|port| tokio::spawn(port.run()));
+        let phones = super::sip::open(&service);
         let site = Site::new(service.clone(), port.clone());
         let server = tokio::spawn(http::serve(listening, site, stopping));
-        Ok(Serving { address, service, stop, server, timer, port, media, decisions })
+        Ok(Serving { address, service, stop, server, timer, port, media, phones, decisions })
     }
 
     /// What the UDP port of WebRTC calls has counted; `None` without one.
@@ -108,6 +110,7 @@ impl Serving {
         if let Some(media) = self.media {
             media.abort();
         }
+        self.phones.iter().for_each(JoinHandle::abort);
         if let Some(decisions) = self.decisions {
             let _ = tokio::time::timeout(STOP_MAX, decisions).await;
         }

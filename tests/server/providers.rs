@@ -36,6 +36,16 @@ impl Recorded {
         };
         self.requests.lock().unwrap().iter().find(is_it).cloned()
     }
+
+    /// The agent's last words in the newest request.
+    pub fn last_words_of_newest(&self) -> String {
+        self.requests
+            .lock()
+            .unwrap()
+            .last()
+            .map(|last| last_words(last).to_owned())
+            .unwrap_or_default()
+    }
 }
 
 impl Llm for Recorded {

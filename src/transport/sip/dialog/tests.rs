@@ -1,0 +1,3 @@
+//! Dialogs in virtual time.
+
+use super::*;

@@ -1,0 +1,3 @@
+//! Messages as they come, RFC 4475 among them.
+
+use super::*;

@@ -1,0 +1,3 @@
+//! Packets whole and broken, and whose they are.
+
+use super::*;

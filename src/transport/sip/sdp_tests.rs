@@ -1,0 +1,3 @@
+//! Offers of phones and of nobody.
+
+use super::*;

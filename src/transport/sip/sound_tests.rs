@@ -1,0 +1,3 @@
+//! Sound in time, in both directions.
+
+use super::*;
