@@ -295,7 +295,8 @@ impl Phone {
         }
     }
 
-    fn listen(&mut self) {
+    /// Takes what has come.
+    pub fn listen(&mut self) {
         let mut buffer = [0; 2_048];
         while let Ok((length, _)) = self.rtp.try_recv_from(&mut buffer) {
             let bytes = &buffer[..length];
@@ -346,12 +347,12 @@ pub fn branch() -> String {
 
 /// A server that telephones can ring, whose signalling is over soon.
 pub async fn serve(settings: &[&str]) -> Rig {
-    let usual = ["sip.listen=\"127.0.0.1:0\"", "sip.t1_ms=50"];
+    let usual = ["sip.listen=\"127.0.0.1:0\"", "sip.t1_ms=25"];
     Rig::start(&usual.iter().chain(settings).copied().collect::<Vec<_>>()).await
 }
 
 /// The same with long answers.
 pub async fn serve_stories(settings: &[&str]) -> Rig {
-    let usual = ["sip.listen=\"127.0.0.1:0\"", "sip.t1_ms=50"];
+    let usual = ["sip.listen=\"127.0.0.1:0\"", "sip.t1_ms=25"];
     Rig::telling_stories(&usual.iter().chain(settings).copied().collect::<Vec<_>>()).await
 }

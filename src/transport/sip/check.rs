@@ -62,7 +62,8 @@ fn is_address(value: &str) -> bool {
     let params = address.params.is_empty() || address.params.starts_with(';');
     // Without brackets nobody can tell whose a question mark or a comma would be.
     let plain = !bare || !address.uri.contains(['?', ',']);
-    let whole = !address.uri.contains([' ', '\t', '<', '"']) && address.uri.contains(':');
+    let whole = !address.uri.contains([' ', '\t', '<', '"'])
+        && address.uri.split_once(':').is_some_and(|(_, rest)| !rest.is_empty());
     named && params && plain && whole && !address.params.contains(";;")
 }
 
@@ -97,8 +98,9 @@ fn uri_fault(uri: &str) -> Option<u16> {
         "tel" => return None,
         _ => return Some(416),
     }
-    // Fields inside of an address are for links, not for requests.
     let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    // Fields inside of an address are for links, not for requests.
+    let links = host.contains('?');
     let host = host.split([';', '?']).next().unwrap_or_default();
-    (rest.contains('?') || host_and_port(host).is_none()).then_some(400)
+    (links || host_and_port(host).is_none()).then_some(400)
 }

@@ -53,14 +53,23 @@ pub struct SipLeg {
     ear: SoundIn,
     keys: Keys,
     mouth: SoundOut,
-    /// The item that sounds, and how much of it was sent.
-    sounding: Option<(ItemId, Duration)>,
+    sounding: Option<Sounding>,
     /// When the caller was last heard, or had no reason to be.
     alive: Timestamp,
     heard: VecDeque<FromCaller>,
     buffer: Box<[u8]>,
     timer: Pin<Box<Sleep>>,
     state: State,
+}
+
+/// The item that sounds.
+#[derive(Clone, Debug)]
+struct Sounding {
+    item: ItemId,
+    /// How much of it was sent.
+    sent: Duration,
+    /// The caller holds the call, or held it: no more of this is heard.
+    cut: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,8 +176,9 @@ impl SipLeg {
 
     /// What sounded was heard so far and no further.
     fn tell_cut(&mut self) {
-        if let Some((item, sent)) = self.sounding.take() {
-            let played = sent.saturating_sub(FAR_END);
+        if let Some(sounding) = self.sounding.as_mut().filter(|sounding| !sounding.cut) {
+            sounding.cut = true;
+            let (item, played) = (sounding.item.clone(), sounding.sent.saturating_sub(FAR_END));
             self.hear(FromCaller::Truncate { item, played, tag: None });
         }
     }
@@ -276,7 +286,7 @@ impl SipLeg {
         match what {
             ToCaller::Audio { item, pcm, .. } => self.say_sound(now, item, &pcm),
             ToCaller::MessageEnded { item, .. } => {
-                if self.sounding.as_ref().is_none_or(|(sounding, _)| *sounding == item) {
+                if self.sounding.as_ref().is_none_or(|sounding| sounding.item == item) {
                     self.finish(now);
                 }
             }
@@ -298,16 +308,19 @@ impl SipLeg {
     }
 
     fn say_sound(&mut self, now: Timestamp, item: ItemId, pcm: &Pcm) {
-        if self.sounding.as_ref().is_some_and(|(sounding, _)| *sounding != item) {
+        if self.sounding.as_ref().is_some_and(|sounding| sounding.item != item) {
             self.finish(now);
         }
-        let length = samples_to_duration(pcm.samples.len(), pcm.rate_hz);
-        let sounding = self.sounding.get_or_insert_with(|| (item, Duration::ZERO));
+        let fresh = || Sounding { item, sent: Duration::ZERO, cut: false };
+        let sounding = self.sounding.get_or_insert_with(fresh);
+        if sounding.cut {
+            return;
+        }
         if !self.media.as_ref().is_some_and(|media| media.sends) {
             // Nobody hears it: nothing of it is ever said to have been.
             return self.tell_cut();
         }
-        sounding.1 += length;
+        sounding.sent += samples_to_duration(pcm.samples.len(), pcm.rate_hz);
         let mut packets = Vec::new();
         if let Some(how) = self.spoken() {
             self.mouth.say(now, pcm, how, &mut packets);

@@ -129,7 +129,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Message, Wrong> {
     let refused =
         |request: &Request, status| Err(Wrong::Request(Box::new(request.clone()), status));
     if !first.ends_with(" SIP/2.0") {
-        let status = if first.to_ascii_uppercase().contains(" SIP/") { 505 } else { 400 };
+        let status = if first.trim_end().ends_with(" SIP/2.0") { 400 } else { 505 };
         return refused(&request, status);
     }
     let length = match request.fields.get("content-length") {
@@ -217,7 +217,7 @@ fn read_fields(head: &str) -> (Fields, bool) {
         }
         let long = SHORT.iter().find(|(short, _)| *short == name).map(|(_, long)| *long);
         // What ends a line elsewhere must not end one in what is written from it.
-        whole &= !value.contains(['\r', '\0']);
+        whole &= !value.contains('\r');
         let value = value.trim().replace(['\r', '\0'], " ");
         fields.push((long.map_or(name, str::to_owned), value));
     }

@@ -27,17 +27,18 @@ impl Dialog {
         let ours = request.fields.tag("to").is_none_or(|tag| tag == self.setup.tag);
         match request.method.as_str() {
             _ if !ours && request.method == "ACK" => {}
-            _ if !ours => self.reply(&request, from, Answer::of(481, "")),
+            // Not remembered: what is wrong must not answer for what is right and comes later.
+            _ if !ours => self.refuse_request(&request, from, 481),
             "ACK" => self.on_ack(now, cseq, &request, from),
             "CANCEL" => self.on_cancel(now, cseq, &request, from),
             "INVITE" if self.is_the_invite(cseq, &request) => self.say_again(),
             // The same call over two ways (RFC 3261, 8.2.2.2), or out of any dialog.
             _ if request.fields.tag("to").is_none() => {
                 let status = if request.method == "INVITE" { 482 } else { 481 };
-                self.reply(&request, from, Answer::of(status, &self.setup.tag.clone()));
+                self.refuse_request(&request, from, status);
             }
             _ if self.answer_again(cseq, &request, from) => {}
-            _ if cseq <= self.heard_cseq => self.reply(&request, from, Answer::of(500, "")),
+            _ if cseq <= self.heard_cseq => self.refuse_request(&request, from, 500),
             _ => {
                 self.heard_cseq = cseq;
                 if !first {
@@ -46,6 +47,11 @@ impl Dialog {
                 self.on_fresh(now, request, from);
             }
         }
+    }
+
+    fn refuse_request(&mut self, request: &Request, from: SocketAddr, status: u16) {
+        let tag = self.setup.tag.clone();
+        self.reply_once(request, from, Answer::of(status, &tag));
     }
 
     pub(super) fn on_fresh(&mut self, now: Timestamp, request: Request, from: SocketAddr) {
