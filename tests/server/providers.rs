@@ -37,6 +37,11 @@ impl Recorded {
         self.requests.lock().unwrap().iter().find(is_it).cloned()
     }
 
+    /// How often it was asked.
+    pub fn times_asked(&self) -> usize {
+        self.requests.lock().unwrap().len()
+    }
+
     /// The agent's last words in the newest request.
     pub fn last_words_of_newest(&self) -> String {
         self.requests

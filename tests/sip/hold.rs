@@ -22,17 +22,23 @@ async fn what_is_said_on_hold_was_not_heard() {
     let mut phone = Phone::call(&rig).await;
     phone.speak(900);
     phone.until("a second is heard", |phone| phone.heard_ms() >= 1_000).await;
-    let held = reoffer(&mut phone, "inactive").await;
-    assert!(held.body().contains("a=inactive"), "{}", held.text);
+    let held = reoffer(&mut phone, "sendonly").await;
+    assert!(held.body().contains("a=recvonly"), "{}", held.text);
     // What was on its way when the answer was written.
     phone.listen();
     let heard_ms = phone.heard_ms();
+    phone.speak(1_000);
+    let music_is_over = phone.sequence.wrapping_add(60);
+    phone.until("the music is over", |phone| phone.sequence == music_is_over).await;
+    let held = reoffer(&mut phone, "inactive").await;
+    assert!(held.body().contains("a=inactive"), "{}", held.text);
     // Longer than a caller who is to be heard may be silent.
     tokio::time::sleep(std::time::Duration::from_millis(1_300)).await;
     let back = reoffer(&mut phone, "sendrecv").await;
     assert!(back.body().contains("a=sendrecv"), "{}", back.text);
     phone.listen();
     assert_eq!(phone.heard_ms(), heard_ms, "nothing is sent on hold");
+    assert_eq!(rig.model.times_asked(), 1, "music is no turn");
     phone.speak(1_200);
     phone.until("the next answer begins", |phone| phone.heard_ms() > heard_ms).await;
     let words = rig.model.last_words_of_newest();
@@ -58,8 +64,10 @@ async fn a_phone_may_move_to_another_port() {
     assert_eq!(Some(SocketAddr::new(phone.server.ip(), answer.sound_port())), phone.sound_to);
     phone.until("two seconds are heard", |phone| phone.heard_ms() >= 2_000).await;
     phone.speak(1_200);
-    let spurts = |phone: &Phone| phone.packets.iter().filter(|packet| packet.marker).count();
-    phone.until("the next answer begins", |phone| spurts(phone) == 2).await;
+    phone.until("the second turn is asked", |_| rig.model.times_asked() == 2).await;
+    let heard_ms = phone.heard_ms();
+    assert!(heard_ms < 4_000, "stopped {heard_ms} ms into the story");
+    phone.until("the next answer is heard", |phone| phone.heard_ms() >= heard_ms + 400).await;
     phone.hang_up().await;
     rig.quiet().await;
 }

@@ -70,7 +70,7 @@ fn said(path: &Path) {
     };
     let mut file = hound::WavWriter::create(path, spec).unwrap();
     for n in 0..8_000 * 30 {
-        let speaks = (16_000..24_000).contains(&n);
+        let speaks = (12_000..20_000).contains(&n);
         let wave = if n % 16 < 8 { 8_000_i16 } else { -8_000 };
         file.write_sample(if speaks { wave } else { 0 }).unwrap();
     }
@@ -100,7 +100,7 @@ async fn baresip_is_greeted_heard_and_answered() {
     let server = rig.service().sip().unwrap().address();
     let dial = format!("/dial sip:agent@{server}");
     let mut command = Command::new("baresip");
-    command.arg("-f").arg(&folder).args(["-t", "8", "-e", &dial]);
+    command.arg("-f").arg(&folder).args(["-t", "5", "-e", &dial]);
     let ran = command.stdin(Stdio::null()).kill_on_drop(true).output();
     let ran = timeout(LIMIT, ran).await.expect("in time").unwrap();
     let output = String::from_utf8_lossy(&ran.stdout);

@@ -170,8 +170,10 @@ impl SipLeg {
         self.media.as_ref().is_some_and(|media| media.sends)
     }
 
+    /// What the caller sends is the caller's voice. On hold it is music at best: who does not hear
+    /// us says nothing to us.
     fn hears(&self) -> bool {
-        self.media.as_ref().is_none_or(|media| media.hears)
+        self.media.as_ref().is_none_or(|media| media.hears && media.sends)
     }
 
     /// What sounded was heard so far and no further.
