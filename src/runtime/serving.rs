@@ -110,6 +110,7 @@ impl Serving {
         if let Some(media) = self.media {
             media.abort();
         }
+        super::sip::last_words(&self.service).await;
         self.phones.iter().for_each(JoinHandle::abort);
         if let Some(decisions) = self.decisions {
             let _ = tokio::time::timeout(STOP_MAX, decisions).await;

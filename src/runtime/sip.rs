@@ -17,6 +17,9 @@ use crate::id::{CallId, Stage};
 use crate::transport::Leg;
 use crate::transport::sip::{Invites, Ringing, Settings, SipPort};
 
+/// How often it is looked whether somebody still has to be told goodbye.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(25);
+
 /// Opens the port, where the configuration says so; without it no such call is taken.
 pub(super) fn open(service: &Arc<Service>) -> Vec<JoinHandle<()>> {
     let config = &service.config.sip;
@@ -46,6 +49,18 @@ pub(super) fn open(service: &Arc<Service>) -> Vec<JoinHandle<()>> {
             tracing::error!("sip.listen: {listen}: {problem}; no telephone call is taken");
             Vec::new()
         }
+    }
+}
+
+/// The goodbyes of the last calls go out, and are answered, for a bounded time.
+pub(super) async fn last_words(service: &Service) {
+    const LOOKS: u32 = 20;
+    let Some(shared) = service.sip() else { return };
+    for _ in 0..LOOKS {
+        if shared.dialogs().0 == 0 {
+            return;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 

@@ -38,11 +38,13 @@ impl Recorded {
     }
 
     /// How often it was asked.
+    #[allow(dead_code, reason = "of some of the test binaries")]
     pub fn times_asked(&self) -> usize {
         self.requests.lock().unwrap().len()
     }
 
     /// The agent's last words in the newest request.
+    #[allow(dead_code, reason = "of some of the test binaries")]
     pub fn last_words_of_newest(&self) -> String {
         self.requests
             .lock()

@@ -33,6 +33,11 @@ async fn a_full_gate_refuses_before_anything_is_answered() {
     assert_eq!((refused.what(), refused.field("Retry-After")), ("480", Some("1")));
     assert_eq!(second.until_told("480").await.text, refused.text, "said until it is acknowledged");
     second.ack_refusal().await;
+    let offer = second.offer("0", "sendrecv");
+    second.to = "<sip:agent@floorkeeper.example>".to_owned();
+    second.invite(&offer, &[]).await;
+    assert_eq!(second.final_answer().await.what(), "480", "who tries again is looked at again");
+    second.ack_refusal().await;
     rig.put("/v1/drain", &enabled(true)).await;
     let mut third = ring(&rig).await;
     let refused = third.final_answer().await;
@@ -42,7 +47,7 @@ async fn a_full_gate_refuses_before_anything_is_answered() {
     rig.quiet().await;
     let page = rig.get("/metrics").await.text();
     for line in [
-        "floorkeeper_calls_refused_total{code=\"admission_capacity\"} 1",
+        "floorkeeper_calls_refused_total{code=\"admission_capacity\"} 2",
         "floorkeeper_calls_refused_total{code=\"draining\"} 1",
         "floorkeeper_sip_dialogs{state=\"living\"} 0",
     ] {

@@ -3,7 +3,7 @@
 use super::message::{Address, Request, Via, find_outside, host_and_port, is_token, split_list};
 
 /// Fields that stand in a request once (RFC 3261, 20).
-const ONCE: [&str; 8] = [
+const ONCE: [&str; 9] = [
     "call-id",
     "content-length",
     "content-type",
@@ -12,6 +12,7 @@ const ONCE: [&str; 8] = [
     "expires",
     "from",
     "max-forwards",
+    "to",
 ];
 /// Fields with addresses in them.
 const ADDRESSES: [&str; 6] = ["from", "to", "contact", "route", "record-route", "reply-to"];
@@ -25,8 +26,7 @@ pub(super) fn fault(request: &Request) -> Option<u16> {
     if required.iter().any(|name| fields.get(name).is_none_or(str::is_empty)) {
         return Some(400);
     }
-    let twice = |name: &&str| fields.all(name).count() > 1;
-    if ONCE.iter().any(|name| twice(&name)) || twice(&"to") {
+    if ONCE.iter().any(|name| fields.all(name).count() > 1) {
         return Some(400);
     }
     match fields.cseq() {

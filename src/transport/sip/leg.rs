@@ -287,11 +287,8 @@ impl SipLeg {
     fn say(&mut self, now: Timestamp, what: ToCaller) {
         match what {
             ToCaller::Audio { item, pcm, .. } => self.say_sound(now, item, &pcm),
-            ToCaller::MessageEnded { item, .. } => {
-                if self.sounding.as_ref().is_none_or(|sounding| sounding.item == item) {
-                    self.finish(now);
-                }
-            }
+            ToCaller::MessageEnded { item, .. } if self.is_of_another(&item) => {}
+            ToCaller::MessageEnded { .. } => self.finish(now),
             ToCaller::ClearFarEnd { .. } => {
                 self.mouth.clear();
                 self.sounding = None;
@@ -310,7 +307,7 @@ impl SipLeg {
     }
 
     fn say_sound(&mut self, now: Timestamp, item: ItemId, pcm: &Pcm) {
-        if self.sounding.as_ref().is_some_and(|sounding| sounding.item != item) {
+        if self.is_of_another(&item) {
             self.finish(now);
         }
         let fresh = || Sounding { item, sent: Duration::ZERO, cut: false };
@@ -328,6 +325,11 @@ impl SipLeg {
             self.mouth.say(now, pcm, how, &mut packets);
         }
         self.send_packets(packets);
+    }
+
+    /// Something else than this sounds.
+    fn is_of_another(&self, item: &ItemId) -> bool {
+        self.sounding.as_ref().is_some_and(|sounding| sounding.item != *item)
     }
 
     /// Nothing follows of what sounds.

@@ -79,7 +79,7 @@ type Key = (String, String);
 
 #[derive(Debug, Default)]
 struct Table {
-    dialogs: BTreeMap<Key, (u64, mpsc::Sender<Inbound>)>,
+    dialogs: BTreeMap<Key, Entry>,
     /// Dialogs that live, by the peer's address.
     by_address: BTreeMap<IpAddr, usize>,
     living: usize,
@@ -87,6 +87,16 @@ struct Table {
     over: usize,
     /// Names of seats.
     next: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Its seat's.
+    name: u64,
+    inbox: mpsc::Sender<Inbound>,
+    /// The number of the INVITE that began it.
+    cseq: u32,
+    is_over: bool,
 }
 
 /// A dialog's place, which goes with it.
@@ -231,7 +241,7 @@ impl Door {
             _ => return self.shared.counts.add(Count::Nobodys),
         };
         let message = Message::Response(response);
-        if self.shared.pass_on(&key, Inbound { from, way, message }).is_err() {
+        if self.shared.pass_on(&key, Inbound { from, way, message }).is_some() {
             self.shared.counts.add(Count::Nobodys);
         }
     }
@@ -241,8 +251,11 @@ impl Door {
             request.fields.get("call-id").unwrap_or_default().to_owned(),
             request.fields.tag("from").unwrap_or_default().to_owned(),
         );
+        if request.method == "INVITE" && self.shared.begins_anew(&key, &request) {
+            return self.invite(from, way, key, request);
+        }
         let inbound = Inbound { from, way: way.clone(), message: Message::Request(request) };
-        let Err(inbound) = self.shared.pass_on(&key, inbound) else { return };
+        let Some(inbound) = self.shared.pass_on(&key, inbound) else { return };
         let Message::Request(request) = inbound.message else { return };
         if request.method == "INVITE" && request.fields.tag("to").is_none() {
             return self.invite(from, way, key, request);
@@ -258,13 +271,15 @@ impl Door {
         let shared = &self.shared;
         let (inbox, messages) = mpsc::channel(WAITING_MAX);
         let tag = shared.tag(&request);
+        let cseq = request.fields.cseq().map_or(0, |(number, _)| number);
+        let entry = Entry { name: 0, inbox, cseq, is_over: false };
         let full = || {
             shared.counts.add(Count::Flood);
             let answer = Answer::of(503, &tag).with("Retry-After", RETRY_S);
             shared.answer(&way, from, &request, &answer);
         };
         let (Some(seat), Ok(place)) =
-            (shared.seat(key, from.ip(), inbox), self.invites.try_reserve())
+            (shared.seat(key, from.ip(), entry), self.invites.try_reserve())
         else {
             return full();
         };
@@ -346,21 +361,28 @@ impl Shared {
         format!("{:016x}", hasher.finish())
     }
 
+    /// Who was refused tries again under the same name, a number further (RFC 3261, 8.1.3.5).
+    fn begins_anew(&self, key: &Key, request: &Request) -> bool {
+        let cseq = request.fields.cseq().map_or(0, |(number, _)| number);
+        let is_over = |entry: &Entry| entry.is_over && entry.cseq < cseq;
+        request.fields.tag("to").is_none() && self.table().dialogs.get(key).is_some_and(is_over)
+    }
+
     /// Hands a message to its dialog; back comes what is for none.
-    fn pass_on(&self, key: &Key, inbound: Inbound) -> Result<(), Inbound> {
-        let route = self.table().dialogs.get(key).map(|(_, route)| route.clone());
-        let Some(route) = route else { return Err(inbound) };
+    fn pass_on(&self, key: &Key, inbound: Inbound) -> Option<Inbound> {
+        let route = self.table().dialogs.get(key).map(|entry| entry.inbox.clone());
+        let Some(route) = route else { return Some(inbound) };
         match route.try_send(inbound) {
-            Ok(()) => Ok(()),
+            Ok(()) => None,
             Err(TrySendError::Full(_)) => {
                 self.counts.add(Count::Overrun);
-                Ok(())
+                None
             }
-            Err(TrySendError::Closed(inbound)) => Err(inbound),
+            Err(TrySendError::Closed(inbound)) => Some(inbound),
         }
     }
 
-    fn seat(self: &Arc<Self>, key: Key, ip: IpAddr, inbox: mpsc::Sender<Inbound>) -> Option<Seat> {
+    fn seat(self: &Arc<Self>, key: Key, ip: IpAddr, entry: Entry) -> Option<Seat> {
         let mut table = self.table();
         let each = table.by_address.get(&ip).copied().unwrap_or_default();
         let Settings { dialogs_max, dialogs_each_max, .. } = self.settings;
@@ -371,7 +393,7 @@ impl Shared {
         table.next += 1;
         let name = table.next;
         table.by_address.insert(ip, each + 1);
-        table.dialogs.insert(key.clone(), (name, inbox));
+        table.dialogs.insert(key.clone(), Entry { name, ..entry });
         Some(Seat { key, name, ip, is_over: false, shared: self.clone() })
     }
 
@@ -391,6 +413,9 @@ impl Seat {
         let mut table = self.shared.table();
         table.leave(self.ip);
         table.over += 1;
+        if let Some(entry) = table.dialogs.get_mut(&self.key).filter(|e| e.name == self.name) {
+            entry.is_over = true;
+        }
         table.over <= self.shared.settings.dialogs_max
     }
 }
@@ -415,7 +440,7 @@ impl Drop for Seat {
             false => table.leave(self.ip),
         }
         // The same call may have begun anew meanwhile.
-        if table.dialogs.get(&self.key).is_some_and(|(name, _)| *name == self.name) {
+        if table.dialogs.get(&self.key).is_some_and(|entry| entry.name == self.name) {
             table.dialogs.remove(&self.key);
         }
     }
