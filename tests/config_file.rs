@@ -106,6 +106,7 @@ fn another(config: &Config, key: &str) -> String {
         ("sip.listen", "127.0.0.1:5060"),
         ("sip.public_address", "203.0.113.7"),
         ("sip.peers", "[\"192.0.2.0/24\"]"),
+        ("sip.users_file", "tests/data/sip-users.txt"),
         ("sip.rtp_ports", "16384-32767"),
         ("sip.tenant", "trunk"),
         ("auth.keys_file", "tests/data/keys.txt"),

@@ -336,7 +336,8 @@ fn a_sip_port_that_anybody_can_reach_is_refused() {
         (
             "[sip]\nlisten = \"192.0.2.1:5060\"\n",
             "test.toml:2: sip.listen: 192.0.2.1:5060 can be reached from other machines and \
-             anybody may ring; say in sip.peers which addresses may, or listen on 127.0.0.1",
+             anybody may ring; name those who may in sip.peers or sip.users_file, or listen on \
+             127.0.0.1",
         ),
         (
             "[sip]\nlisten = \"0.0.0.0:5060\"\npeers = [\"192.0.2.0/24\"]\n",

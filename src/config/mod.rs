@@ -261,7 +261,7 @@ impl Config {
             twilio: Twilio::read(reader),
             tls: Tls::read(reader, paths),
             webrtc,
-            sip: Sip::read(reader),
+            sip: Sip::read(reader, paths),
             auth,
             warnings,
             inherited: Inherited::read(reader.env, &tools, &classes),

@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::reader::Reader;
-use crate::transport::sip::Network;
+use super::sections::Paths;
+use crate::transport::sip::{Network, Users};
 
 /// `[sip]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,8 +15,10 @@ pub struct Sip {
     pub listen: Option<SocketAddr>,
     /// What peers call this machine; `None`: the address that is listened on.
     pub public_address: Option<IpAddr>,
-    /// Who may ring; empty: everybody who can.
+    /// Whose addresses may ring without a password.
     pub peers: Vec<Network>,
+    /// Who may ring with one; with neither everybody may.
+    pub users: Users,
     /// Which ports sound comes in by; `None`: any that is free.
     pub rtp_ports: Option<RangeInclusive<u16>>,
     /// What a packet takes there and back.
@@ -27,12 +30,13 @@ pub struct Sip {
 }
 
 impl Sip {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Sip {
+    pub(super) fn read(reader: &mut Reader<'_>, paths: &Paths) -> Sip {
         let listen = listen(reader);
         let public_address = public_address(reader);
         let peers = peers(reader);
+        let users = users(reader, paths);
         if let Some(listen) = listen {
-            check(reader, listen, public_address, &peers);
+            check(reader, listen, public_address, peers.is_empty() && users.is_empty());
         }
         let what = "a number of seconds (0 for never)";
         let silent_s = reader.number("sip.media_timeout_s", 30, 0..=86_400, what);
@@ -41,6 +45,7 @@ impl Sip {
             listen,
             public_address,
             peers,
+            users,
             rtp_ports: rtp_ports(reader),
             t1: reader.ms("sip.t1_ms", 500, 10..=5_000),
             media_timeout: (silent_s > 0).then(|| Duration::from_secs(silent_s)),
@@ -62,15 +67,10 @@ fn listen(reader: &mut Reader<'_>) -> Option<SocketAddr> {
     address.ok()
 }
 
-fn check(
-    reader: &mut Reader<'_>,
-    listen: SocketAddr,
-    public_address: Option<IpAddr>,
-    peers: &[Network],
-) {
-    if !listen.ip().is_loopback() && peers.is_empty() {
+fn check(reader: &mut Reader<'_>, listen: SocketAddr, public_address: Option<IpAddr>, open: bool) {
+    if !listen.ip().is_loopback() && open {
         let problem = format!("{listen} can be reached from other machines and anybody may ring");
-        let right = "say in sip.peers which addresses may, or listen on 127.0.0.1";
+        let right = "name those who may in sip.peers or sip.users_file, or listen on 127.0.0.1";
         reader.refuse("sip.listen", problem, right);
     }
     if listen.ip().is_unspecified() && public_address.is_none() {
@@ -105,6 +105,38 @@ fn peers(reader: &mut Reader<'_>) -> Vec<Network> {
         }
     }
     networks
+}
+
+/// One name and one password a line; `#` begins a comment line. Neither is ever shown.
+fn users(reader: &mut Reader<'_>, paths: &Paths) -> Users {
+    let mut users = Users::default();
+    let file = reader.text("sip.users_file", "");
+    let Some(file) = paths.beside(reader, "sip.users_file", file) else { return users };
+    let right = "name a file with a name and a password a line";
+    let text = match std::fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) => {
+            let problem = format!("{} cannot be read: {error}", file.display());
+            reader.refuse("sip.users_file", problem, right);
+            return users;
+        }
+    };
+    for (at, line) in text.lines().enumerate() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let problem = match words[..] {
+            [] => continue,
+            [first, ..] if first.starts_with('#') => continue,
+            [name, password] if users.add(name, password) => continue,
+            [_, _] => "this name stands in an earlier line as well",
+            _ => "this is no name and a password",
+        };
+        let problem = format!("{}, line {}: {problem}", file.display(), at + 1);
+        reader.refuse("sip.users_file", problem, right);
+    }
+    if users.is_empty() {
+        reader.refuse("sip.users_file", format!("{} holds nobody", file.display()), right);
+    }
+    users
 }
 
 fn rtp_ports(reader: &mut Reader<'_>) -> Option<RangeInclusive<u16>> {

@@ -29,6 +29,7 @@ pub(super) fn open(service: &Arc<Service>) -> Vec<JoinHandle<()>> {
         listen,
         public_ip: config.public_address,
         peers: config.peers.clone(),
+        users: config.users.clone(),
         rtp_ports: config.rtp_ports.clone(),
         t1: config.t1,
         media_timeout: config.media_timeout,

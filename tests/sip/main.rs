@@ -7,6 +7,7 @@ mod gate;
 mod hold;
 mod keys;
 mod lost;
+mod passwords;
 mod phone;
 mod softphones;
 mod stream;

@@ -9,6 +9,8 @@ pub enum Count {
     Malformed,
     /// A message of somebody who may not ring here.
     Strangers,
+    /// A request of somebody who has to say a password first.
+    Unproven,
     /// A message for no dialog.
     Nobodys,
     /// A message whose call did not keep up.
@@ -29,9 +31,10 @@ pub enum Count {
 
 impl Count {
     /// Each of them.
-    pub const ALL: [Count; 10] = [
+    pub const ALL: [Count; 11] = [
         Count::Malformed,
         Count::Strangers,
+        Count::Unproven,
         Count::Nobodys,
         Count::Overrun,
         Count::Flood,
@@ -47,6 +50,7 @@ impl Count {
         match self {
             Count::Malformed => "malformed",
             Count::Strangers => "strangers",
+            Count::Unproven => "unproven",
             Count::Nobodys => "nobodys",
             Count::Overrun => "overrun",
             Count::Flood => "flood",

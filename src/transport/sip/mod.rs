@@ -15,6 +15,7 @@ mod call;
 mod check;
 mod count;
 mod dialog;
+pub mod digest;
 mod keys;
 mod leg;
 mod message;
@@ -32,6 +33,7 @@ mod write;
 
 pub use call::{Invited, Ringing, Signalling};
 pub use count::{Count, Counts};
+pub use digest::Users;
 pub use leg::SipLeg;
 pub use network::{Network, NoNetwork};
 pub use port::{Invites, Settings, Shared, SipPort};

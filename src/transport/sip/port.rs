@@ -19,6 +19,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::call::{Inbound, Ringing, Signalling, Way};
 use super::count::{Count, Counts};
 use super::dialog::{Dialog, Setup};
+use super::digest::{Doorkeeper, Verdict};
 use super::message::{MESSAGE_MAX, Message, Request, Response, Wrong, parse};
 use super::rtp_port::RtpPorts;
 use super::stateless;
@@ -41,8 +42,11 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// What peers call this machine, where that is not the address listened on.
     pub public_ip: Option<IpAddr>,
-    /// Who may ring; empty: all.
+    /// Whose addresses may ring without a password; empty: nobody's, and where nobody has a
+    /// password either, all.
     pub peers: Vec<super::Network>,
+    /// Who may ring with one.
+    pub users: super::Users,
     /// Which ports sound comes in by.
     pub rtp_ports: Option<std::ops::RangeInclusive<u16>>,
     /// What a packet takes there and back.
@@ -64,6 +68,8 @@ pub struct Shared {
     clock: Arc<dyn Clock>,
     table: Mutex<Table>,
     counts: Counts,
+    /// `None`: nobody has a password.
+    doorkeeper: Option<Doorkeeper>,
     /// Tags of answers without a memory are made with it: nobody can guess one.
     secret: u64,
 }
@@ -135,7 +141,10 @@ impl SipPort {
         let local = socket.local_addr()?;
         let us = SocketAddr::new(settings.public_ip.unwrap_or(local.ip()), local.port());
         let rtp = RtpPorts { ip: local.ip(), range: settings.rtp_ports.clone() };
+        let users = settings.users.clone();
+        let doorkeeper = (!users.is_empty()).then(|| Doorkeeper::new(users, rand::random()));
         let shared = Shared {
+            doorkeeper,
             socket,
             us,
             rtp,
@@ -261,14 +270,31 @@ impl Door {
             return self.invite(from, way, key, request);
         }
         let tag = self.shared.tag(&request);
+        if self.is_asked(from, &way, &request) {
+            return;
+        }
         match stateless::answer(&request, &tag) {
             Some(answer) => self.shared.answer(&way, from, &request, &answer),
             None => self.shared.counts.add(Count::Nobodys),
         }
     }
 
+    /// Somebody has to say a password first.
+    fn is_asked(&self, from: SocketAddr, way: &Way, request: &Request) -> bool {
+        let shared = &self.shared;
+        let Some(challenge) = shared.asks(from.ip(), request) else { return false };
+        shared.counts.add(Count::Unproven);
+        let tag = shared.tag(request);
+        let answer = Answer::of(401, &tag).with("WWW-Authenticate", challenge);
+        shared.answer(way, from, request, &answer);
+        true
+    }
+
     fn invite(&self, from: SocketAddr, way: Way, key: Key, request: Request) {
         let shared = &self.shared;
+        if self.is_asked(from, &way, &request) {
+            return;
+        }
         let (inbox, messages) = mpsc::channel(WAITING_MAX);
         let tag = shared.tag(&request);
         let cseq = request.fields.cseq().map_or(0, |(number, _)| number);
@@ -347,8 +373,21 @@ impl Shared {
     }
 
     fn may_ring(&self, ip: IpAddr) -> bool {
-        let peers = &self.settings.peers;
-        peers.is_empty() || peers.iter().any(|network| network.has(ip))
+        self.settings.peers.is_empty() || self.doorkeeper.is_some() || self.is_peer(ip)
+    }
+
+    fn is_peer(&self, ip: IpAddr) -> bool {
+        self.settings.peers.iter().any(|network| network.has(ip))
+    }
+
+    /// The challenge to somebody who has to say a password first.
+    fn asks(&self, from: IpAddr, request: &Request) -> Option<String> {
+        let asked = matches!(request.method.as_str(), "INVITE" | "REGISTER");
+        let door = self.doorkeeper.as_ref().filter(|_| asked && !self.is_peer(from))?;
+        match door.look(self.clock.now(), from, request) {
+            Verdict::Known => None,
+            Verdict::Ask(challenge) => Some(challenge),
+        }
     }
 
     /// The same for a request that comes again.
