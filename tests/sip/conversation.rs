@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::phone::{PCMA, PCMU, Packet, Phone, serve, serve_stories};
+use crate::phone::{PCMA, PCMU, Phone, serve, serve_stories};
 use crate::providers::last_words;
 use crate::rig::{REPLY, STORY};
 
@@ -43,19 +43,17 @@ async fn a_caller_who_speaks_stops_the_agents_rtp() {
     phone.until("two seconds are heard", |phone| phone.heard_ms() >= 2_000).await;
     phone.speak(1_200);
     phone.until("the second turn is asked", |_| rig.model.times_asked() == 2).await;
-    let heard_ms = phone.heard_ms();
+    let asked_at_ms = phone.heard_ms();
+    phone.until("the next answer is heard", |phone| phone.heard_ms() >= asked_at_ms + 400).await;
+    let (heard_ms, silent_ms) = phone.longest_silence();
+    assert!(silent_ms >= 1_000, "RTP stopped for {silent_ms} ms, behind {heard_ms} ms");
     let request = rig.model.asked("What happened then?").expect("a turn");
     assert_eq!(last_words(&request), "", "nothing was said before it");
     let words = rig.model.last_words_of_newest();
     assert!(STORY.starts_with(&words), "{words}");
     let words = words.split(' ').count();
-    assert!(heard_ms < 3_000, "stopped {heard_ms} ms into the story");
     let told = format!("{words} words of {heard_ms} ms");
     assert!(words * 100 <= heard_ms + 100 && words * 100 + 400 >= heard_ms, "{told}");
-    phone.until("the next answer is heard", |phone| phone.heard_ms() >= heard_ms + 400).await;
-    let gap = |p: &[Packet]| p[1].timestamp.wrapping_sub(p[0].timestamp);
-    let longest = phone.packets.windows(2).map(gap).max().unwrap();
-    assert!(longest > 8_000 && longest < 800_000, "RTP stopped for a second: {longest} samples");
     phone.hang_up().await;
     rig.quiet().await;
 }

@@ -218,7 +218,7 @@ impl Phone {
     /// The next one that is this; what comes before is left out.
     pub async fn until_told(&self, what: &str) -> Heard {
         let mut others = Vec::new();
-        for _ in 0..100 {
+        for _ in 0..2_000 {
             let heard = self.next().await;
             if heard.what() == what {
                 return heard;
@@ -314,6 +314,17 @@ impl Phone {
     /// How much was heard, in milliseconds.
     pub fn heard_ms(&self) -> usize {
         self.packets.len() * 20
+    }
+
+    /// Where the server was silent for longest: how much was heard before it, in milliseconds, and
+    /// how long it was.
+    pub fn longest_silence(&self) -> (usize, usize) {
+        let pairs = self.packets.windows(2).enumerate();
+        let gap = |(at, p): (usize, &[Packet])| {
+            (p[1].timestamp.wrapping_sub(p[0].timestamp) as usize / 8 - 20, (at + 1) * 20)
+        };
+        let (silent_ms, heard_ms) = pairs.map(gap).max().expect("two packets");
+        (heard_ms, silent_ms)
     }
 
     /// Speaks and listens in real time until this is so.

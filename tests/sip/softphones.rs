@@ -100,9 +100,19 @@ async fn baresip_is_greeted_heard_and_answered() {
     let server = rig.service().sip().unwrap().address();
     let dial = format!("/dial sip:agent@{server}");
     let mut command = Command::new("baresip");
-    command.arg("-f").arg(&folder).args(["-t", "5", "-e", &dial]);
-    let ran = command.stdin(Stdio::null()).kill_on_drop(true).output();
-    let ran = timeout(LIMIT, ran).await.expect("in time").unwrap();
+    command.arg("-f").arg(&folder).args(["-t", "60", "-e", &dial]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    let phone = command.spawn().unwrap();
+    let pid = phone.id().expect("it runs") as i32;
+    let shown = || rig.service().registry.find("call-1").map(|call| call.show().to_string());
+    eventually("the caller is answered", || match shown() {
+        Some(shown) if shown.contains("-> turn-1 answered") => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    // SAFETY: a signal to a process of ours that nobody has waited for yet. It hangs up.
+    unsafe { libc::kill(pid, libc::SIGTERM) };
+    let ran = timeout(LIMIT, phone.wait_with_output()).await.expect("in time").unwrap();
     let output = String::from_utf8_lossy(&ran.stdout);
     assert!(output.contains("Call established"), "{output}");
     assert!(rig.model.asked("What happened then?").is_some(), "{output}");

@@ -1,5 +1,7 @@
 //! Dialogs in virtual time.
 
+use proptest::prelude::*;
+
 use super::super::message::parse;
 use super::*;
 use crate::codec::g711::Law;
@@ -380,4 +382,73 @@ fn we_hang_up_behind_the_acknowledgement() {
     dialog.receive(at(20), parse(answer.as_bytes()).unwrap(), peer());
     assert!(dialog.is_over(at(20)));
     assert_eq!(run(&mut dialog, 60_000), []);
+}
+
+/// One thing that happens to a dialog.
+#[derive(Clone, Debug)]
+enum Step {
+    Asks(&'static str, u32, Option<&'static str>, bool),
+    Ring,
+    Accept,
+    Refuse,
+    HangUp,
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let methods = vec!["INVITE", "ACK", "BYE", "CANCEL", "INFO", "UPDATE", "OPTIONS", "REFER", "X"];
+    let tags = vec![None, Some("ours"), Some("ours"), Some("ours"), Some("theirs")];
+    let asks = (prop::sample::select(methods), 1_u32..6, prop::sample::select(tags), any::<bool>());
+    prop_oneof![
+        8 => asks.prop_map(|(method, cseq, to, offers)| Step::Asks(method, cseq, to, offers)),
+        1 => Just(Step::Ring),
+        2 => Just(Step::Accept),
+        1 => Just(Step::Refuse),
+        1 => Just(Step::HangUp),
+        3 => (1_u64..20_000).prop_map(Step::Wait),
+    ]
+}
+
+proptest! {
+    /// Whatever comes in whatever order: every request but an ACK is answered, the call is told
+    /// once that it is over, and what has ended is forgotten in bounded time.
+    #[test]
+    fn every_request_is_answered_and_every_dialog_ends(
+        steps in prop::collection::vec(step(), 0..24),
+    ) {
+        let mut dialog = begun(asks("INVITE", 1, None, "", &sdp("sendrecv", 4_000)));
+        sent(&mut dialog);
+        let (mut now, mut ended) = (0, 0);
+        for step in steps {
+            match step {
+                Step::Asks(method, cseq, to, offers) => {
+                    let body = if offers { sdp("sendonly", 4_000) } else { String::new() };
+                    let acked = matches!(dialog.invite.phase, Phase::Acknowledged);
+                    let answers = told(&mut dialog, now, asks(method, cseq, to, "", &body));
+                    let heard_before = method == "INVITE" && acked;
+                    prop_assert!(
+                        method == "ACK" || heard_before || !answers.is_empty(),
+                        "{method} {cseq} {to:?}"
+                    );
+                }
+                Step::Ring => dialog.ring(),
+                Step::Accept => dialog.accept(at(now), ours()),
+                Step::Refuse => dialog.refuse(at(now), 480, None),
+                Step::HangUp => dialog.hang_up(at(now)),
+                Step::Wait(ms) => {
+                    now += ms;
+                    run(&mut dialog, now);
+                    dialog.tick(at(now));
+                }
+            }
+            sent(&mut dialog);
+            ended += said(&mut dialog).iter().filter(|s| matches!(s, Said::Ended(_))).count();
+            prop_assert!(dialog.answered.len() <= ANSWERED_MAX);
+        }
+        dialog.hang_up(at(now));
+        run(&mut dialog, now + 200_000);
+        ended += said(&mut dialog).iter().filter(|s| matches!(s, Said::Ended(_))).count();
+        prop_assert!(dialog.is_over(at(now + 200_000)), "{:?}", dialog.state);
+        prop_assert!(ended <= 1, "told {ended} times");
+    }
 }
