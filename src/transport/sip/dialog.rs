@@ -251,9 +251,10 @@ impl Dialog {
                 // 13.3.1.4): it is ended.
                 Turn::GivenUp if *accepted => {
                     self.invite.phase = Phase::Acknowledged;
-                    if let State::Up | State::Parting = self.state {
-                        self.said.push_back(Said::Ended("timeout"));
-                        self.bye(now);
+                    match self.state {
+                        State::Up => self.lose(now),
+                        State::Parting => self.bye(now),
+                        State::Ringing | State::Leaving(_) | State::Over { .. } => {}
                     }
                 }
                 Turn::GivenUp => self.invite.phase = Phase::Acknowledged,
@@ -269,10 +270,7 @@ impl Dialog {
                 Turn::GivenUp => self.state = State::Over { until: now },
                 Turn::Nothing => {}
             },
-            State::Up if self.refresh.is_some_and(|(_, until)| until <= now) => {
-                self.said.push_back(Said::Ended("timeout"));
-                self.bye(now);
-            }
+            State::Up if self.refresh.is_some_and(|(_, until)| until <= now) => self.lose(now),
             State::Ringing | State::Up | State::Parting | State::Over { .. } => {}
         }
     }
@@ -315,6 +313,12 @@ impl Dialog {
         self.out.push_back((self.peer, bytes.clone()));
         let again = !self.setup.reliable;
         self.state = State::Leaving(Resend::begun(now, bytes, self.setup.t1, again));
+    }
+
+    /// Nobody is there any more, as far as can be seen.
+    fn lose(&mut self, now: Timestamp) {
+        self.said.push_back(Said::Ended("timeout"));
+        self.bye(now);
     }
 
     fn be_over(&mut self, now: Timestamp, how: Option<&'static str>) {

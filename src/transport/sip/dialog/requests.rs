@@ -129,7 +129,9 @@ impl Dialog {
             let tag = self.setup.tag.clone();
             self.answer_invite(now, &Answer::of(487, &tag), false);
         }
-        self.be_over(now, Some("closed"));
+        // Whoever is leaving knows why.
+        let news = matches!(self.state, State::Ringing | State::Up).then_some("closed");
+        self.be_over(now, news);
     }
 
     /// The INVITE that is being answered, or its CANCEL: one number and one branch.
