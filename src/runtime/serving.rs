@@ -44,7 +44,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Begins to serve on a bound socket. The error says why WebRTC's port cannot be had.
+    /// Begins to serve on a bound socket. The error says which port for calls cannot be had.
     pub fn begin(
         config: Config,
         fallback: Fallback,
@@ -52,6 +52,7 @@ impl Serving {
     ) -> Result<Serving, String> {
         let port = open_port(&config.webrtc)?;
         let clock = Clock::start();
+        let sip = super::sip::bind(&config, clock)?;
         let gates = Gates::new(clock, setups(&config));
         gates.close(Stage::Call, Closed::NotReady, CloseMode::FinishQueue);
         for stage in [Stage::Callback, Stage::Handoff] {
@@ -71,7 +72,8 @@ impl Serving {
         };
         let address = listening.address;
         let media = port.clone().map(|port| tokio::spawn(port.run()));
-        let phones = super::sip::open(&service);
+        let phones = sip.map(|(port, invites)| super::sip::open(&service, port, invites));
+        let phones = phones.unwrap_or_default();
         let site = Site::new(service.clone(), port.clone());
         let server = tokio::spawn(http::serve(listening, site, stopping));
         Ok(Serving { address, service, stop, server, timer, port, media, phones, decisions })

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
+use super::clock::Clock;
 use super::http::offer_call;
 use super::http::slot::{NoSlot, Slot};
 use super::phone;
 use super::service::{Accepted, Service};
 use super::variables::Variables;
 use crate::codec::g711;
-use crate::config::Agent;
+use crate::config::{Agent, Config};
 use crate::id::{CallId, Stage};
 use crate::transport::Leg;
 use crate::transport::sip::{Invites, Ringing, Settings, SipPort};
@@ -20,37 +21,35 @@ use crate::transport::sip::{Invites, Ringing, Settings, SipPort};
 /// How often it is looked whether somebody still has to be told goodbye.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(25);
 
-/// Opens the port, where the configuration says so; without it no such call is taken.
-pub(super) fn open(service: &Arc<Service>) -> Vec<JoinHandle<()>> {
-    let config = &service.config.sip;
-    let Some(listen) = config.listen else { return Vec::new() };
-    let connections = &service.config.connections;
+/// Takes the port, where the configuration says so. The error says why it cannot be had.
+pub(super) fn bind(config: &Config, clock: Clock) -> Result<Option<(SipPort, Invites)>, String> {
+    let Config { sip, connections, .. } = config;
+    let Some(listen) = sip.listen else { return Ok(None) };
     let settings = Settings {
         listen,
-        public_ip: config.public_address,
-        peers: config.peers.clone(),
-        users: config.users.clone(),
-        rtp_ports: config.rtp_ports.clone(),
-        t1: config.t1,
-        media_timeout: config.media_timeout,
+        public_ip: sip.public_address,
+        peers: sip.peers.clone(),
+        users: sip.users.clone(),
+        rtp_ports: sip.rtp_ports.clone(),
+        t1: sip.t1,
+        media_timeout: sip.media_timeout,
         dialogs_max: connections.total as usize,
         dialogs_each_max: connections.per_address as usize,
     };
-    match SipPort::bind(settings, Arc::new(service.clock)) {
-        Ok((port, invites)) => {
-            let shared = port.shared();
-            tracing::info!("sip:{} takes calls", shared.address());
-            service.set_sip(shared);
-            vec![
-                tokio::spawn(port.run()),
-                tokio::spawn(take_calls(Arc::downgrade(service), invites)),
-            ]
-        }
-        Err(problem) => {
-            tracing::error!("sip.listen: {listen}: {problem}; no telephone call is taken");
-            Vec::new()
-        }
+    match SipPort::bind(settings, Arc::new(clock)) {
+        Ok(bound) => Ok(Some(bound)),
+        Err(problem) => Err(format!(
+            "sip.listen: {listen}: {problem}; choose another address, or \"\" for no SIP"
+        )),
     }
+}
+
+/// Takes calls at the port.
+pub(super) fn open(service: &Arc<Service>, port: SipPort, invites: Invites) -> Vec<JoinHandle<()>> {
+    let shared = port.shared();
+    tracing::info!("sip:{} takes calls", shared.address());
+    service.set_sip(shared);
+    vec![tokio::spawn(port.run()), tokio::spawn(take_calls(Arc::downgrade(service), invites))]
 }
 
 /// The goodbyes of the last calls go out, and are answered, for a bounded time.
