@@ -328,3 +328,33 @@ fn a_secret_is_not_shown() {
     assert_eq!(json["limits.model.slots"]["source"], "default");
     assert!(config.show(false).contains("llm.provider = \"openai\""));
 }
+
+/// As with HTTP: what can be reached from outside needs to know who may (issue 7).
+#[test]
+fn a_sip_port_that_anybody_can_reach_is_refused() {
+    for (text, error) in [
+        (
+            "[sip]\nlisten = \"192.0.2.1:5060\"\n",
+            "test.toml:2: sip.listen: 192.0.2.1:5060 can be reached from other machines and \
+             anybody may ring; name those who may in sip.peers or sip.users_file, or listen on \
+             127.0.0.1",
+        ),
+        (
+            "[sip]\nlisten = \"0.0.0.0:5060\"\npeers = [\"192.0.2.0/24\"]\n",
+            "test.toml:2: sip.listen: an address for all interfaces is none that peers can send \
+             to; say in sip.public_address where peers reach this machine",
+        ),
+        (
+            "[sip]\npeers = [\"phones.example\"]\n",
+            "test.toml:2: sip.peers: \"phones.example\" is no address and no network; write \
+             [\"203.0.113.7\", \"192.0.2.0/24\"]",
+        ),
+        (
+            "[sip]\nrtp_ports = \"80-90\"\n",
+            "test.toml:2: sip.rtp_ports: \"80-90\" are no ports; write \"16384-32767\", above \
+             1023 and with an even port among them",
+        ),
+    ] {
+        refused(text, error);
+    }
+}

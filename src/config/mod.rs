@@ -24,6 +24,7 @@ mod raw;
 mod reader;
 mod sections;
 mod show;
+mod sip;
 mod template;
 mod tls;
 mod twilio;
@@ -51,6 +52,7 @@ pub use sections::{
     Realtime, Store, Times, Turn, UpstreamPressure,
 };
 pub use show::{Origins, Resolved};
+pub use sip::Sip;
 pub use template::{CALL_VARIABLES, Template};
 pub use tls::Tls;
 pub use twilio::Twilio;
@@ -113,6 +115,8 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Calls from browsers.
     pub webrtc: WebRtc,
+    /// Telephones and trunks that ring us.
+    pub sip: Sip,
     /// Where the embedded models lie.
     pub models: Models,
     /// Where callbacks and handoffs are kept.
@@ -257,6 +261,7 @@ impl Config {
             twilio: Twilio::read(reader),
             tls: Tls::read(reader, paths),
             webrtc,
+            sip: Sip::read(reader, paths),
             auth,
             warnings,
             inherited: Inherited::read(reader.env, &tools, &classes),

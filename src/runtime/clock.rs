@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::time::Timestamp;
-use crate::transport::webrtc;
+use crate::transport;
 
 /// The process's clock; its zero is the moment it was made.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ impl Clock {
     }
 }
 
-impl webrtc::Clock for Clock {
+impl transport::Clock for Clock {
     fn now(&self) -> Timestamp {
         Clock::now(self)
     }

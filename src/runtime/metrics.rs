@@ -19,6 +19,7 @@ use super::promise_metrics;
 use super::service::Service;
 use crate::call::Measure;
 use crate::leg::{AdmissionNote, HangUp, ToCaller};
+use crate::transport::sip;
 use crate::transport::webrtc::PortStats;
 
 /// What passes no gate (B-010): a closed list.
@@ -219,6 +220,9 @@ impl Metrics {
         if let Some(stats) = port {
             datagrams(&mut page, stats);
         }
+        if let Some(shared) = service.sip() {
+            phones(&mut page, shared);
+        }
         page.push_str("# EOF\n");
         page
     }
@@ -238,6 +242,21 @@ fn datagrams(page: &mut String, stats: PortStats) {
     let _ = writeln!(page, "{name}_total{{why=\"nobodys\"}} {nobodys}");
     let _ = writeln!(page, "{name}_total{{why=\"overrun\"}} {overrun}");
     let _ = writeln!(page, "{name}_total{{why=\"unread\"}} {unread}");
+}
+
+/// What came to the SIP port, or as sound of its calls, and went no further.
+fn phones(page: &mut String, shared: &sip::Shared) {
+    let name = "floorkeeper_sip_dropped";
+    let _ = writeln!(page, "# TYPE floorkeeper_sip_dialogs gauge");
+    let (living, over) = shared.dialogs();
+    let _ = writeln!(page, "floorkeeper_sip_dialogs{{state=\"living\"}} {living}");
+    let _ = writeln!(page, "floorkeeper_sip_dialogs{{state=\"over\"}} {over}");
+    let _ = writeln!(page, "# HELP {name} Messages and packets that did nothing, by why.");
+    let _ = writeln!(page, "# TYPE {name} counter");
+    for what in sip::Count::ALL {
+        let count = shared.counts().of(what);
+        let _ = writeln!(page, "{name}_total{{why=\"{}\"}} {count}", what.label());
+    }
 }
 
 fn bypasses(page: &mut String, metrics: &Metrics) {

@@ -27,7 +27,7 @@ use crate::config::{Abilities, Agent, Config};
 use crate::evidence::Evidence;
 use crate::id::{CallId, Stage, TenantId};
 use crate::leg::{HangUp, Settings};
-use crate::transport::Leg;
+use crate::transport::{Leg, sip};
 
 /// End-of-turn models that may run at once: they are CPU work of this machine.
 const JUDGES_MAX: usize = 2;
@@ -59,6 +59,7 @@ pub struct Service {
     pub judges: Semaphore,
     backends: OnceLock<Backends>,
     promises: OnceLock<Arc<Promises>>,
+    sip: OnceLock<Arc<sip::Shared>>,
     draining: AtomicBool,
     ending: tokio::sync::watch::Sender<bool>,
     next_call: AtomicU64,
@@ -74,10 +75,11 @@ pub struct Tenants {
 }
 
 impl Tenants {
-    /// The tenants that the keys file and `twilio.tenant` name.
+    /// The tenants that the keys file and `twilio.tenant`, `sip.tenant` name.
     pub fn of(config: &Config) -> Tenants {
         let keys = config.auth.keys.iter().flatten();
-        let named = keys.filter_map(|key| key.tenant.clone()).chain(config.twilio.tenant.clone());
+        let named = keys.filter_map(|key| key.tenant.clone());
+        let named = named.chain(config.twilio.tenant.clone()).chain(config.sip.tenant.clone());
         let mut numbers = BTreeMap::new();
         for name in named {
             let next = TenantId(numbers.len() as u32 + 1);
@@ -120,6 +122,7 @@ impl Service {
             judges: Semaphore::new(JUDGES_MAX),
             backends: OnceLock::new(),
             promises: OnceLock::new(),
+            sip: OnceLock::new(),
             draining: AtomicBool::new(false),
             ending: tokio::sync::watch::Sender::new(false),
             next_call: AtomicU64::new(1),
@@ -134,6 +137,17 @@ impl Service {
     /// What the server promises, once its store is there.
     pub fn promises(&self) -> Option<&Arc<Promises>> {
         self.promises.get()
+    }
+
+    /// What telephone calls share, where there are any.
+    pub fn sip(&self) -> Option<&Arc<sip::Shared>> {
+        self.sip.get()
+    }
+
+    /// Telephones can ring.
+    pub fn set_sip(&self, shared: Arc<sip::Shared>) {
+        // Only the start sets it, once.
+        let _ = self.sip.set(shared);
     }
 
     /// The store is there.

@@ -39,11 +39,12 @@ pub struct Serving {
     timer: JoinHandle<()>,
     port: Option<Arc<Port>>,
     media: Option<JoinHandle<()>>,
+    phones: Vec<JoinHandle<()>>,
     decisions: Option<JoinHandle<()>>,
 }
 
 impl Serving {
-    /// Begins to serve on a bound socket. The error says why WebRTC's port cannot be had.
+    /// Begins to serve on a bound socket. The error says which port for calls cannot be had.
     pub fn begin(
         config: Config,
         fallback: Fallback,
@@ -51,6 +52,7 @@ impl Serving {
     ) -> Result<Serving, String> {
         let port = open_port(&config.webrtc)?;
         let clock = Clock::start();
+        let sip = super::sip::bind(&config, clock)?;
         let gates = Gates::new(clock, setups(&config));
         gates.close(Stage::Call, Closed::NotReady, CloseMode::FinishQueue);
         for stage in [Stage::Callback, Stage::Handoff] {
@@ -70,9 +72,11 @@ impl Serving {
         };
         let address = listening.address;
         let media = port.clone().map(|port| tokio::spawn(port.run()));
+        let phones = sip.map(|(port, invites)| super::sip::open(&service, port, invites));
+        let phones = phones.unwrap_or_default();
         let site = Site::new(service.clone(), port.clone());
         let server = tokio::spawn(http::serve(listening, site, stopping));
-        Ok(Serving { address, service, stop, server, timer, port, media, decisions })
+        Ok(Serving { address, service, stop, server, timer, port, media, phones, decisions })
     }
 
     /// What the UDP port of WebRTC calls has counted; `None` without one.
@@ -108,6 +112,8 @@ impl Serving {
         if let Some(media) = self.media {
             media.abort();
         }
+        super::sip::last_words(&self.service).await;
+        self.phones.iter().for_each(JoinHandle::abort);
         if let Some(decisions) = self.decisions {
             let _ = tokio::time::timeout(STOP_MAX, decisions).await;
         }

@@ -8,9 +8,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::leg::{FromCaller, ToCaller};
+use crate::time::Timestamp;
 
+mod jitter;
 pub mod realtime;
 pub mod resume;
+pub mod sip;
 pub mod twilio;
 pub mod webrtc;
 pub mod websocket;
@@ -63,3 +66,15 @@ pub trait Leg: Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the caller's connection is lost")]
 pub struct LegLost;
+
+/// The process's clock: a transport reads none of its own.
+pub trait Clock: Send + Sync {
+    /// Now.
+    fn now(&self) -> Timestamp;
+
+    /// The instant at which this clock shows `at`.
+    fn instant(&self, at: Timestamp) -> tokio::time::Instant;
+
+    /// What this clock shows at that instant.
+    fn at(&self, instant: std::time::Instant) -> Timestamp;
+}

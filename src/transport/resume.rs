@@ -10,8 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::webrtc::Clock;
-use super::{Leg, LegLost};
+use super::{Clock, Leg, LegLost};
 use crate::leg::{FromCaller, Line, ToCaller};
 use crate::time::Timestamp;
 

@@ -36,6 +36,23 @@ impl Recorded {
         };
         self.requests.lock().unwrap().iter().find(is_it).cloned()
     }
+
+    /// How often it was asked.
+    #[allow(dead_code, reason = "of some of the test binaries")]
+    pub fn times_asked(&self) -> usize {
+        self.requests.lock().unwrap().len()
+    }
+
+    /// The agent's last words in the newest request.
+    #[allow(dead_code, reason = "of some of the test binaries")]
+    pub fn last_words_of_newest(&self) -> String {
+        self.requests
+            .lock()
+            .unwrap()
+            .last()
+            .map(|last| last_words(last).to_owned())
+            .unwrap_or_default()
+    }
 }
 
 impl Llm for Recorded {

@@ -42,6 +42,7 @@ mod upgrade;
 mod watch;
 
 pub use accept::{Listening, bind, serve};
+pub(super) use realtime::offer_call;
 
 /// What every handler is given.
 #[derive(Clone)]

@@ -16,9 +16,9 @@ use super::upgrade::{Handshake, Wire};
 use super::{Site, answer, resume, sideband};
 use crate::admission::{Offer, OwnerId};
 use crate::config::Agent;
-use crate::id::{CallId, Stage};
+use crate::id::{CallId, Stage, TenantId};
 use crate::runtime::clock::Clock;
-use crate::runtime::service::Accepted;
+use crate::runtime::service::{Accepted, Service};
 use crate::runtime::variables::Variables;
 use crate::transport::Leg;
 use crate::transport::realtime::{Defaults, RealtimeLeg};
@@ -74,7 +74,7 @@ pub(super) async fn take_slot(
 ) -> Result<Slot, Box<Response>> {
     let service = &site.service;
     let now = service.clock.now();
-    offer_call(site, call, caller, agent).await.map_err(|none| {
+    offer_call(service, call, caller.tenant, agent).await.map_err(|none| {
         let queued_ms = service.clock.now().since(now).as_millis() as u64;
         Box::new(match none {
             NoSlot::Refused(refusal) => answer::refused(service, refusal),
@@ -86,16 +86,15 @@ pub(super) async fn take_slot(
 }
 
 /// The same, for those who tell the caller themselves why there is none.
-pub(super) async fn offer_call(
-    site: &Site,
+pub(in crate::runtime) async fn offer_call(
+    service: &Service,
     call: CallId,
-    caller: &Caller,
+    tenant: TenantId,
     agent: &Agent,
 ) -> Result<Slot, NoSlot> {
-    let service = &site.service;
     let class = service.config.classes.find(agent.class.as_deref());
     let owner = OwnerId(CALL_GATE_OWNERS | call.0);
-    let of_whom = |offer| Offer { tenant: caller.tenant, class, ..offer };
+    let of_whom = |offer| Offer { tenant, class, ..offer };
     let present = service.callers.arrive();
     Ok(slot::take(&service.gates, owner, of_whom).await?.of_caller(present))
 }

@@ -21,9 +21,8 @@ use super::slot::Slot;
 use super::upgrade::{Handshake, Wire};
 use super::{Site, answer, twilio_auth, twilio_voice};
 use crate::config::Agent;
-use crate::dialogue::ToolChoice;
 use crate::id::CallId;
-use crate::leg::{Modality, Settings};
+use crate::runtime::phone;
 use crate::runtime::service::Accepted;
 use crate::runtime::variables::Variables;
 use crate::transport::twilio::{DIALECTS, Dialect, Start, StreamLeg, begin};
@@ -146,7 +145,8 @@ async fn run(site: Site, dialect: &'static dyn Dialect, seated: Seated, mut sock
     let service = site.service.clone();
     let agent = agent_of(&site, start.params.get("agent").or(Some(&agent))).clone();
     let variables = variables(&site, call, &caller, dialect, &start);
-    let settings = settings(&site, &agent, &variables, start.encoding.rate_hz());
+    let rate_hz = start.encoding.rate_hz();
+    let settings = phone::settings(&service, &agent, &variables, rate_hz, true);
     let accepted = Accepted::new(&service, call, caller.tenant, &agent, &variables);
     let leg: Box<dyn Leg> = Box::new(StreamLeg::new(socket, dialect, start));
     let Some(lease) = slot.use_it() else { return };
@@ -197,23 +197,4 @@ fn variables(
 fn ringable(from: &str) -> String {
     let is_address = from.contains('@') || from.chars().any(|c| c.is_ascii_digit());
     if is_address { from.to_owned() } else { String::new() }
-}
-
-fn settings(site: &Site, agent: &Agent, variables: &Variables, out_rate_hz: u32) -> Settings {
-    let service = &site.service;
-    Settings {
-        instructions: variables.instructions(agent),
-        tools: service.backends().map(|b| b.specs(&agent.tools)).unwrap_or_default(),
-        tool_choice: ToolChoice::Auto,
-        max_tokens: agent.limits.max_tokens,
-        modality: Modality::Audio,
-        voice: agent.voice.clone(),
-        speed: 1.0,
-        out_rate_hz,
-        stops_at_pause: true,
-        turn_detection: service.config.turn_detection(&service.abilities()),
-        transcribe: false,
-        transcription_only: false,
-        extra_events: false,
-    }
 }

@@ -79,7 +79,7 @@ pub async fn answer(State(site): State<Site>, parts: Parts, body: Bytes) -> Resp
     params.extend(form.into_iter().filter(|(name, _)| TOLD.contains(&name.as_str())));
     let agent = agent_of(&site, asked.as_ref()).clone();
     let call = site.service.next_call();
-    match offer_call(&site, call, &caller, &agent).await {
+    match offer_call(&site.service, call, caller.tenant, &agent).await {
         Ok(slot) => {
             let seated = Seated { call, caller, agent: agent.name, slot };
             let within = site.service.config.twilio.stream_within;

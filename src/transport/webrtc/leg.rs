@@ -13,6 +13,7 @@ use bytes::BytesMut;
 use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use super::EVENTS_LABEL;
 use super::demux::check_name;
 use super::offer::{BadOffer, Offer};
 use super::peer::{Peer, Said};
@@ -20,12 +21,11 @@ use super::port::{Datagram, Port, Seat};
 use super::restart::{Offered, Restarts};
 use super::sideband::{Door, Sidebands};
 use super::sound::{SoundIn, SoundOut};
-use super::{Clock, EVENTS_LABEL};
 use crate::codec::opus::OpusFault;
 use crate::leg::{FromCaller, HangUp, PlayoutState, ToCaller};
 use crate::time::{Timestamp, ms};
 use crate::transport::realtime::{Audible, Defaults, Medium, Outbox, OutputBuffer, Protocol};
-use crate::transport::{Leg, LegLost};
+use crate::transport::{Clock, Leg, LegLost};
 
 /// A client that has its answer has to be connected within this time.
 const CONNECT_MAX: Duration = ms(15_000);

@@ -6,12 +6,11 @@
 //! there ends that call. The core also tells at once when a peer closes.
 //!
 //! [`Offer`] looks at what a client wants before anything is made for it. A [`Seat`] at the port
-//! has the call's datagrams sorted out by `demux`; `peer` turns them into events and packets,
-//! `jitter` and `sound` packets into sound; [`PeerLeg`] runs the Realtime protocol over it all,
-//! and a [`Sideband`] is somebody else at the same session.
+//! has the call's datagrams sorted out by `demux`; `peer` turns them into events and packets, the
+//! jitter buffer and `sound` packets into sound; [`PeerLeg`] runs the Realtime protocol over it
+//! all, and a [`Sideband`] is somebody else at the same session.
 
 mod demux;
-mod jitter;
 mod leg;
 mod offer;
 mod peer;
@@ -26,19 +25,5 @@ pub use port::{Port, PortStats, Seat};
 pub use restart::Restarts;
 pub use sideband::{Door, NoEntry, SIDEBANDS_MAX, Sideband, Voice};
 
-use crate::time::Timestamp;
-
 /// The label of the data channel with the events.
 pub const EVENTS_LABEL: &str = "oai-events";
-
-/// The process's clock: a transport reads none of its own.
-pub trait Clock: Send + Sync {
-    /// Now.
-    fn now(&self) -> Timestamp;
-
-    /// The instant at which this clock shows `at`.
-    fn instant(&self, at: Timestamp) -> tokio::time::Instant;
-
-    /// What this clock shows at that instant.
-    fn at(&self, instant: std::time::Instant) -> Timestamp;
-}

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::jitter::{JitterBuffer, Packet, Play, Tally};
 use crate::audio::{CALLER_FRAME_SAMPLES, FRAME, Pcm};
 use crate::codec::opus::{self, Decoder, ENCODED_FRAME_SAMPLES, ENCODED_RATE_HZ, Encoder};
 use crate::codec::opus::{CLOCK_HZ, OpusFault};
 use crate::codec::resample::Resampler;
 use crate::time::{Timestamp, ms};
+use crate::transport::jitter::{JitterBuffer, Packet, Play, Tally};
 
 /// RTP ticks of one frame.
 const FRAME_TICKS: u32 = CLOCK_HZ / 50;

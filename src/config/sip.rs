@@ -1,0 +1,156 @@
+//! `[sip]`: telephones and trunks that ring us.
+
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::reader::Reader;
+use super::sections::Paths;
+use crate::transport::sip::{Network, Users};
+
+/// `[sip]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sip {
+    /// Where calls come in, UDP and TCP; `None` takes no such calls.
+    pub listen: Option<SocketAddr>,
+    /// What peers call this machine; `None`: the address that is listened on.
+    pub public_address: Option<IpAddr>,
+    /// Whose addresses may ring without a password.
+    pub peers: Vec<Network>,
+    /// Who may ring with one; with neither everybody may.
+    pub users: Users,
+    /// Which ports sound comes in by; `None`: any that is free.
+    pub rtp_ports: Option<RangeInclusive<u16>>,
+    /// What a packet takes there and back.
+    pub t1: Duration,
+    /// A caller whose sound stops for so long is gone; `None`: never.
+    pub media_timeout: Option<Duration>,
+    /// Who pays for these calls; `None` is no tenant.
+    pub tenant: Option<String>,
+}
+
+impl Sip {
+    pub(super) fn read(reader: &mut Reader<'_>, paths: &Paths) -> Sip {
+        let listen = listen(reader);
+        let public_address = public_address(reader);
+        let peers = peers(reader);
+        let users = users(reader, paths);
+        if let Some(listen) = listen {
+            check(reader, listen, public_address, peers.is_empty() && users.is_empty());
+        }
+        let what = "a number of seconds (0 for never)";
+        let silent_s = reader.number("sip.media_timeout_s", 30, 0..=86_400, what);
+        let tenant = reader.text("sip.tenant", "");
+        Sip {
+            listen,
+            public_address,
+            peers,
+            users,
+            rtp_ports: rtp_ports(reader),
+            t1: reader.ms("sip.t1_ms", 500, 10..=5_000),
+            media_timeout: (silent_s > 0).then(|| Duration::from_secs(silent_s)),
+            tenant: (!tenant.is_empty()).then_some(tenant),
+        }
+    }
+}
+
+fn listen(reader: &mut Reader<'_>) -> Option<SocketAddr> {
+    let text = reader.text("sip.listen", "");
+    if text.is_empty() {
+        return None;
+    }
+    let address = text.replacen("localhost", "127.0.0.1", 1).parse::<SocketAddr>();
+    if address.is_err() {
+        let right = "write \"127.0.0.1:5060\", or \"\" for no SIP";
+        reader.refuse("sip.listen", format!("\"{text}\" is no address with a port"), right);
+    }
+    address.ok()
+}
+
+fn check(reader: &mut Reader<'_>, listen: SocketAddr, public_address: Option<IpAddr>, open: bool) {
+    if !listen.ip().is_loopback() && open {
+        let problem = format!("{listen} can be reached from other machines and anybody may ring");
+        let right = "name those who may in sip.peers or sip.users_file, or listen on 127.0.0.1";
+        reader.refuse("sip.listen", problem, right);
+    }
+    if listen.ip().is_unspecified() && public_address.is_none() {
+        let problem = "an address for all interfaces is none that peers can send to";
+        let right = "say in sip.public_address where peers reach this machine";
+        reader.refuse("sip.listen", problem, right);
+    }
+}
+
+fn public_address(reader: &mut Reader<'_>) -> Option<IpAddr> {
+    let text = reader.text("sip.public_address", "");
+    if text.is_empty() {
+        return None;
+    }
+    let address = text.parse::<IpAddr>().ok().filter(|ip| !ip.is_unspecified());
+    if address.is_none() {
+        let problem = format!("\"{text}\" is no address that peers can send to");
+        reader.refuse("sip.public_address", problem, "write \"203.0.113.7\"");
+    }
+    address
+}
+
+fn peers(reader: &mut Reader<'_>) -> Vec<Network> {
+    let mut networks = Vec::new();
+    for text in reader.list("sip.peers", &[]) {
+        match text.parse() {
+            Ok(network) => networks.push(network),
+            Err(_) => {
+                let problem = format!("\"{text}\" is no address and no network");
+                reader.refuse("sip.peers", problem, "write [\"203.0.113.7\", \"192.0.2.0/24\"]");
+            }
+        }
+    }
+    networks
+}
+
+/// One name and one password a line; `#` begins a comment line. Neither is ever shown.
+fn users(reader: &mut Reader<'_>, paths: &Paths) -> Users {
+    let mut users = Users::default();
+    let file = reader.text("sip.users_file", "");
+    let Some(file) = paths.beside(reader, "sip.users_file", file) else { return users };
+    let right = "name a file with a name and a password a line";
+    let text = match std::fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) => {
+            let problem = format!("{} cannot be read: {error}", file.display());
+            reader.refuse("sip.users_file", problem, right);
+            return users;
+        }
+    };
+    for (at, line) in text.lines().enumerate() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let problem = match words[..] {
+            [] => continue,
+            [first, ..] if first.starts_with('#') => continue,
+            [name, password] if users.add(name, password) => continue,
+            [_, _] => "this name stands in an earlier line as well",
+            _ => "this is no name and a password",
+        };
+        let problem = format!("{}, line {}: {problem}", file.display(), at + 1);
+        reader.refuse("sip.users_file", problem, right);
+    }
+    if users.is_empty() {
+        reader.refuse("sip.users_file", format!("{} holds nobody", file.display()), right);
+    }
+    users
+}
+
+fn rtp_ports(reader: &mut Reader<'_>) -> Option<RangeInclusive<u16>> {
+    let text = reader.text("sip.rtp_ports", "");
+    if text.is_empty() {
+        return None;
+    }
+    let port = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port >= 1_024);
+    let range = text.split_once('-').and_then(|(first, last)| Some(port(first)?..=port(last)?));
+    let range = range.filter(|range| range.start().next_multiple_of(2) <= *range.end());
+    if range.is_none() {
+        let problem = format!("\"{text}\" are no ports");
+        let right = "write \"16384-32767\", above 1023 and with an even port among them";
+        reader.refuse("sip.rtp_ports", problem, right);
+    }
+    range
+}

@@ -1,0 +1,152 @@
+//! Telephone calls over SIP: the call gate before they are answered, the call behind it.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+
+use super::clock::Clock;
+use super::http::offer_call;
+use super::http::slot::{NoSlot, Slot};
+use super::phone;
+use super::service::{Accepted, Service};
+use super::variables::Variables;
+use crate::codec::g711;
+use crate::config::{Agent, Config};
+use crate::id::{CallId, Stage};
+use crate::transport::Leg;
+use crate::transport::sip::{Invites, Ringing, Settings, SipPort};
+
+/// How often it is looked whether somebody still has to be told goodbye.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(25);
+
+/// Takes the port, where the configuration says so. The error says why it cannot be had.
+pub(super) fn bind(config: &Config, clock: Clock) -> Result<Option<(SipPort, Invites)>, String> {
+    let Config { sip, connections, .. } = config;
+    let Some(listen) = sip.listen else { return Ok(None) };
+    let settings = Settings {
+        listen,
+        public_ip: sip.public_address,
+        peers: sip.peers.clone(),
+        users: sip.users.clone(),
+        rtp_ports: sip.rtp_ports.clone(),
+        t1: sip.t1,
+        media_timeout: sip.media_timeout,
+        dialogs_max: connections.total as usize,
+        dialogs_each_max: connections.per_address as usize,
+    };
+    match SipPort::bind(settings, Arc::new(clock)) {
+        Ok(bound) => Ok(Some(bound)),
+        Err(problem) => Err(format!(
+            "sip.listen: {listen}: {problem}; choose another address, or \"\" for no SIP"
+        )),
+    }
+}
+
+/// Takes calls at the port.
+pub(super) fn open(service: &Arc<Service>, port: SipPort, invites: Invites) -> Vec<JoinHandle<()>> {
+    let shared = port.shared();
+    tracing::info!("sip:{} takes calls", shared.address());
+    service.set_sip(shared);
+    vec![tokio::spawn(port.run()), tokio::spawn(take_calls(Arc::downgrade(service), invites))]
+}
+
+/// The goodbyes of the last calls go out, and are answered, for a bounded time.
+pub(super) async fn last_words(service: &Service) {
+    const LOOKS: u32 = 20;
+    let Some(shared) = service.sip() else { return };
+    for _ in 0..LOOKS {
+        if shared.dialogs().0 == 0 {
+            return;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+async fn take_calls(service: std::sync::Weak<Service>, mut invites: Invites) {
+    while let Some((ringing, signalling)) = invites.next().await {
+        let Some(service) = service.upgrade() else { return };
+        tokio::spawn(signalling.run());
+        tokio::spawn(answer(service, ringing));
+    }
+}
+
+/// Answers a call once there is a line for it and everything that listens; until then it rings.
+async fn answer(service: Arc<Service>, mut ringing: Ringing) {
+    let agent = dialled(&service, &ringing.invited.to).clone();
+    let call = service.next_call();
+    let tenant = service.tenants.find(service.config.sip.tenant.as_deref());
+    let mut slot = {
+        let mut taking = pin!(offer_call(&service, call, tenant, &agent));
+        let slot = tokio::select! {
+            biased;
+            slot = &mut taking => slot,
+            () = std::future::ready(()) => {
+                ringing.ring();
+                tokio::select! {
+                    slot = &mut taking => slot,
+                    () = ringing.given_up() => return,
+                }
+            }
+        };
+        match slot {
+            Ok(slot) => slot,
+            Err(none) => return refuse(&service, ringing, none),
+        }
+    };
+    let variables = variables(&service, call, &ringing);
+    let settings = phone::settings(&service, &agent, &variables, g711::RATE_HZ, false);
+    let accepted = Accepted::new(&service, call, tenant, &agent, &variables);
+    begin(service, &mut slot, accepted, settings, ringing).await;
+    drop(slot);
+}
+
+async fn begin(
+    service: Arc<Service>,
+    slot: &mut Slot,
+    accepted: Accepted,
+    settings: crate::leg::Settings,
+    ringing: Ringing,
+) {
+    let leg: Box<dyn Leg> = match ringing.answer() {
+        Ok(leg) => Box::new(leg),
+        Err(problem) => return tracing::error!("a call finds no port for its sound: {problem}"),
+    };
+    if let Some(lease) = slot.use_it() {
+        service.run_call(lease, accepted, settings, leg).await;
+    }
+}
+
+/// The agent whose name was dialled; the default one where there is none.
+fn dialled<'a>(service: &'a Service, number: &str) -> &'a Agent {
+    service.config.agent(number).unwrap_or_else(|| service.config.default_agent())
+}
+
+/// 486 and 480 where only this call finds no room, 503 where nobody does.
+fn refuse(service: &Service, ringing: Ringing, none: NoSlot) {
+    let (row, retry_after_s) = match none {
+        NoSlot::Refused(refusal) => (refusal.reason.disposition(), refusal.retry_after_s),
+        NoSlot::Ended(terminal) => {
+            let now = service.clock.now();
+            let mean = service.gates.look(Stage::Call, |gate| gate.counts(now).mean_wait_ms);
+            let row = terminal.disposition();
+            (row, row.retry.seconds(mean.unwrap_or(0)))
+        }
+    };
+    service.metrics.call_refused(row.http_code);
+    ringing.refuse(row.sip_status, retry_after_s);
+}
+
+fn variables(service: &Service, call: CallId, ringing: &Ringing) -> Variables {
+    let invited = &ringing.invited;
+    let tenant = service.config.sip.tenant.clone();
+    Variables {
+        call: call.to_string(),
+        transport: "sip",
+        from: invited.from.clone(),
+        to: invited.to.clone(),
+        tenant: tenant.unwrap_or_default(),
+        params: BTreeMap::from([("Call-ID".to_owned(), invited.call_id.clone())]),
+    }
+}

@@ -1,0 +1,278 @@
+//! An INVITE on its way to a call: [`Ringing`] is what the server decides about, [`Signalling`]
+//! the task that speaks SIP for it, from its first message to the last that may come again.
+//!
+//! The two, and later the call's leg, only talk over queues: whichever of them breaks, the other
+//! ends the call.
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use super::dialog::{Dialog, Said};
+use super::leg::SipLeg;
+use super::message::{Address, Message, user};
+use super::port::{Seat, Shared};
+use super::rtp_port;
+use super::sdp::Media;
+use crate::time::{Timestamp, ms};
+
+/// Orders that may wait; a call gives four in all.
+const ORDERS_MAX: usize = 8;
+/// What a call has to know and has not taken yet.
+const SAID_MAX: usize = 64;
+
+/// How messages go back to where they came from.
+#[derive(Clone, Debug)]
+pub(super) enum Way {
+    /// As datagrams.
+    Datagrams,
+    /// Over the connection that they came by.
+    Stream(mpsc::Sender<Bytes>),
+}
+
+impl Way {
+    pub fn transport(&self) -> &'static str {
+        match self {
+            Way::Datagrams => "UDP",
+            Way::Stream(_) => "TCP",
+        }
+    }
+}
+
+/// A message for a dialog.
+#[derive(Debug)]
+pub(super) struct Inbound {
+    pub from: SocketAddr,
+    pub way: Way,
+    pub message: Message,
+}
+
+/// What a call decides.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Order {
+    Ring,
+    Refuse {
+        status: u16,
+        retry_after_s: Option<u32>,
+    },
+    /// Somebody listens at this address.
+    Accept {
+        at: SocketAddr,
+    },
+    HangUp,
+}
+
+/// Who rings whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invited {
+    /// The caller's address as it can be rung: a number, or `sip:user@host`; empty where it is
+    /// withheld.
+    pub from: String,
+    /// The number or name that was dialled.
+    pub to: String,
+    /// The peer's name for the call.
+    pub call_id: String,
+}
+
+/// A caller who hears nothing yet. Dropping it refuses them.
+#[derive(Debug)]
+pub struct Ringing {
+    /// Who rings whom.
+    pub invited: Invited,
+    peer: SocketAddr,
+    media: Option<Media>,
+    orders: mpsc::Sender<Order>,
+    said: mpsc::Receiver<Said>,
+    shared: Arc<Shared>,
+}
+
+impl Ringing {
+    /// The caller is to hear that it rings.
+    pub fn ring(&self) {
+        self.order(Order::Ring);
+    }
+
+    /// There is no room.
+    pub fn refuse(self, status: u16, retry_after_s: Option<u32>) {
+        self.order(Order::Refuse { status, retry_after_s });
+    }
+
+    /// Resolves when the caller has given up.
+    pub async fn given_up(&mut self) {
+        while !matches!(self.said.recv().await, Some(Said::Ended(_)) | None) {}
+    }
+
+    /// Answers the call: from now on it is heard.
+    pub fn answer(self) -> std::io::Result<SipLeg> {
+        let socket = rtp_port::bind(self.shared.rtp())?;
+        let at = SocketAddr::new(self.shared.media_ip(), socket.local_addr()?.port());
+        self.order(Order::Accept { at });
+        let Ringing { peer, media, orders, said, shared, .. } = self;
+        let line = Line { orders, said };
+        Ok(SipLeg::new(shared, line, socket, peer.ip(), media))
+    }
+
+    fn order(&self, order: Order) {
+        // A full queue is none of ours: nobody gives so many orders.
+        let _ = self.orders.try_send(order);
+    }
+}
+
+/// The call's end of its signalling. Dropping it hangs up.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub orders: mpsc::Sender<Order>,
+    pub said: mpsc::Receiver<Said>,
+}
+
+/// The task that speaks SIP for one call.
+#[derive(Debug)]
+pub struct Signalling {
+    dialog: Dialog,
+    inbox: mpsc::Receiver<Inbound>,
+    orders: Option<mpsc::Receiver<Order>>,
+    /// Gone once the call need not know any more.
+    said: Option<mpsc::Sender<Said>>,
+    way: Way,
+    shared: Arc<Shared>,
+    seat: Seat,
+}
+
+/// One thing that woke the task.
+enum Woken {
+    Came(Inbound),
+    Ordered(Option<Order>),
+    Due,
+}
+
+impl Signalling {
+    pub(super) fn begin(
+        dialog: Dialog,
+        peer: SocketAddr,
+        way: Way,
+        inbox: mpsc::Receiver<Inbound>,
+        seat: Seat,
+        shared: Arc<Shared>,
+    ) -> (Ringing, Signalling) {
+        let (orders, ordered) = mpsc::channel(ORDERS_MAX);
+        let (said, hears) = mpsc::channel(SAID_MAX);
+        let request = dialog.request();
+        let invited = Invited {
+            from: caller(request.fields.get("from").unwrap_or_default()),
+            to: user(&request.uri),
+            call_id: request.fields.get("call-id").unwrap_or_default().to_owned(),
+        };
+        let media = dialog.media().cloned();
+        let ringing = Ringing { invited, peer, media, orders, said: hears, shared: shared.clone() };
+        let (orders, said) = (Some(ordered), Some(said));
+        (ringing, Signalling { dialog, inbox, orders, said, way, shared, seat })
+    }
+
+    /// Speaks until nothing can come any more.
+    pub async fn run(mut self) {
+        let clock = self.shared.clock();
+        let sleep = tokio::time::sleep_until(clock.instant(clock.now()));
+        tokio::pin!(sleep);
+        loop {
+            let now = clock.now();
+            self.dialog.tick(now);
+            self.pass_on();
+            let forgotten = self.dialog.has_ended() && !self.seat.retire();
+            if forgotten || self.dialog.is_over(now) {
+                return;
+            }
+            let due = self.dialog.due().unwrap_or(now + ms(60_000));
+            sleep.as_mut().reset(clock.instant(due));
+            let woken = poll_fn(|cx| {
+                if let Poll::Ready(Some(came)) = self.inbox.poll_recv(cx) {
+                    return Poll::Ready(Woken::Came(came));
+                }
+                if let Some(orders) = &mut self.orders
+                    && let Poll::Ready(order) = orders.poll_recv(cx)
+                {
+                    return Poll::Ready(Woken::Ordered(order));
+                }
+                sleep.as_mut().poll(cx).map(|()| Woken::Due)
+            });
+            let woken = woken.await;
+            self.take(clock.now(), woken);
+        }
+    }
+
+    fn take(&mut self, now: Timestamp, woken: Woken) {
+        match woken {
+            Woken::Came(Inbound { from, way, message }) => {
+                self.way = way;
+                self.dialog.receive(now, message, from);
+            }
+            Woken::Ordered(Some(Order::Ring)) => self.dialog.ring(),
+            Woken::Ordered(Some(Order::Refuse { status, retry_after_s })) => {
+                self.dialog.refuse(now, status, retry_after_s);
+            }
+            Woken::Ordered(Some(Order::Accept { at })) => self.dialog.accept(now, at),
+            Woken::Ordered(Some(Order::HangUp)) => self.dialog.hang_up(now),
+            Woken::Ordered(None) => {
+                self.orders = None;
+                self.dialog.hang_up(now);
+            }
+            Woken::Due => {}
+        }
+    }
+
+    /// What has to be sent goes out, and the call is told what it has to know.
+    fn pass_on(&mut self) {
+        while let Some((to, bytes)) = self.dialog.poll_send() {
+            self.shared.send(&self.way, to, bytes);
+        }
+        while let Some(what) = self.dialog.poll_said() {
+            let ends = matches!(what, Said::Ended(_));
+            // A call that does not even take this is lost, and is told so by the end of the queue.
+            let lost = self.said.as_ref().is_none_or(|said| said.try_send(what).is_err());
+            if ends || lost {
+                self.said = None;
+            }
+        }
+    }
+}
+
+/// How a caller can be rung: by number where it is one, else by the whole address.
+fn caller(from: &str) -> String {
+    let Some(address) = Address::parse(from) else { return String::new() };
+    let user = user(address.uri);
+    let is_number = |text: &str| {
+        let digits = text.strip_prefix('+').unwrap_or(text);
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    if is_number(&user) {
+        return user;
+    }
+    let host = address.uri.rsplit_once('@').map_or("", |(_, host)| host);
+    let host = host.split([';', '?']).next().unwrap_or_default();
+    let withheld = user.is_empty()
+        || user.eq_ignore_ascii_case("anonymous")
+        || host.eq_ignore_ascii_case("anonymous.invalid");
+    if withheld { String::new() } else { format!("sip:{user}@{host}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::caller;
+
+    #[test]
+    fn who_calls_is_what_can_be_rung() {
+        for (from, kept) in [
+            ("\"Ada\" <sip:+15550100@192.0.2.4;user=phone>;tag=1", "+15550100"),
+            ("<sip:ada@example.com:5062>;tag=1", "sip:ada@example.com:5062"),
+            ("sip:ada@example.com;tag=1", "sip:ada@example.com"),
+            ("\"Anonymous\" <sip:anonymous@anonymous.invalid>;tag=1", ""),
+            ("<sip:192.0.2.4>;tag=1", ""),
+            ("<tel:+15550100>;tag=1", "+15550100"),
+        ] {
+            assert_eq!(caller(from), kept, "{from}");
+        }
+    }
+}

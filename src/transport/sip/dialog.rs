@@ -1,0 +1,350 @@
+//! One call's signalling, without any I/O: INVITE to BYE (RFC 3261, 12 to 15 and 17.2).
+//!
+//! Messages and time go in; messages and what the call has to know come out. A further offer of
+//! the peer (hold, another port) is answered here and told to the call.
+
+mod offers;
+mod requests;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::message::{Address, Message, Request, split_list};
+use super::require::{self, Refused};
+use super::resend::{Resend, Turn, give_up_after};
+use super::sdp::{BadSdp, Media, Ours};
+use super::write::{Answer, Ask, back_to};
+use crate::time::Timestamp;
+
+/// Answers that are remembered for requests that come again.
+const ANSWERED_MAX: usize = 8;
+/// What waits for a `Retry-After` of a request that came too early (RFC 3261, 14.2).
+const TOO_EARLY_S: &str = "5";
+
+/// What a dialog is set up with.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    /// Where we are reached, as `Contact` and `Via` say it.
+    pub us: SocketAddr,
+    pub transport: &'static str,
+    /// Nothing that is sent is lost.
+    pub reliable: bool,
+    /// What a packet takes there and back (RFC 3261, T1).
+    pub t1: Duration,
+    /// Our tag: of this dialog alone.
+    pub tag: String,
+    /// The number of our session descriptions.
+    pub session: u64,
+}
+
+/// What a call has to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// From now on sound goes so.
+    Media(Media),
+    /// A key was pressed (INFO).
+    Key(char),
+    /// The call is over: `closed`, `timeout`, `protocol`.
+    Ended(&'static str),
+}
+
+/// One dialog, from its INVITE to the last message that may come again.
+#[derive(Debug)]
+pub(super) struct Dialog {
+    setup: Setup,
+    /// Whom the peer rang, with our tag; and the peer.
+    local: String,
+    remote: String,
+    call_id: String,
+    /// Where the peer wants requests to be addressed, and over whom.
+    target: String,
+    routes: Vec<String>,
+    /// Where the peer was last heard from: there requests go, whatever its addresses say.
+    peer: SocketAddr,
+    heard_cseq: u32,
+    asked_cseq: u32,
+    invite: Invite,
+    state: State,
+    ours: Option<Ours>,
+    media: Option<Media>,
+    /// The peer's promise to be heard from again (RFC 4028).
+    refresh: Option<(Duration, Timestamp)>,
+    answered: VecDeque<(u32, String, Bytes)>,
+    out: VecDeque<(SocketAddr, Bytes)>,
+    said: VecDeque<Said>,
+}
+
+/// The newest INVITE.
+#[derive(Debug)]
+struct Invite {
+    request: Request,
+    from: SocketAddr,
+    phase: Phase,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// So far it was told this.
+    Asked(Bytes),
+    /// Its final answer is out. `offers`: the ACK brings the answer to our offer.
+    Answered { resend: Resend, accepted: bool, offers: bool },
+    /// The answer has arrived.
+    Acknowledged,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Nothing is decided yet.
+    Ringing,
+    Up,
+    /// To be ended as soon as the peer has acknowledged that it began.
+    Parting,
+    /// Our BYE is out.
+    Leaving(Resend),
+    /// Only what comes again is answered.
+    Over {
+        until: Timestamp,
+    },
+}
+
+impl Dialog {
+    /// An INVITE that is no part of any dialog. The error is its answer.
+    pub fn begin(
+        now: Timestamp,
+        setup: Setup,
+        request: Request,
+        from: SocketAddr,
+    ) -> Result<Dialog, Bytes> {
+        let refuse = |refused: Refused| refused.answer(&setup.tag).write(&request, from);
+        let checked = require::invite(&request).map_err(refuse)?;
+        let offer = checked.offer.map(|offer| offer.agree(setup.us, from.ip()));
+        let media = offer.transpose().map_err(|bad| refuse(Refused::of_sdp(bad)))?;
+        let fields = &request.fields;
+        let contact = fields.list("contact").next().and_then(Address::parse);
+        let target = contact.map(|contact| contact.uri.to_owned());
+        let target = target.ok_or_else(|| refuse(Refused::with(400)))?;
+        let text = |name: &str| fields.get(name).unwrap_or_default().to_owned();
+        let trying = Answer::of(100, "").write(&request, from);
+        let mut dialog = Dialog {
+            local: format!("{};tag={}", text("to"), setup.tag),
+            remote: text("from"),
+            call_id: text("call-id"),
+            target,
+            routes: fields.all("record-route").flat_map(split_list).map(str::to_owned).collect(),
+            peer: from,
+            heard_cseq: fields.cseq().map_or(0, |(number, _)| number),
+            asked_cseq: 0,
+            state: State::Ringing,
+            ours: None,
+            media,
+            refresh: checked.refresh.map(|every| (every, now + every)),
+            answered: VecDeque::new(),
+            out: VecDeque::new(),
+            said: VecDeque::new(),
+            invite: Invite { phase: Phase::Asked(trying.clone()), request, from },
+            setup,
+        };
+        dialog.send_back(trying);
+        Ok(dialog)
+    }
+
+    /// What was agreed on so far.
+    pub fn media(&self) -> Option<&Media> {
+        self.media.as_ref()
+    }
+
+    /// The INVITE that began it.
+    pub fn request(&self) -> &Request {
+        &self.invite.request
+    }
+
+    /// Only what comes again is answered.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, State::Over { .. })
+    }
+
+    /// Nothing follows any more.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        matches!(self.state, State::Over { until } if until <= now)
+    }
+
+    /// What is to be sent, and where to.
+    pub fn poll_send(&mut self) -> Option<(SocketAddr, Bytes)> {
+        self.out.pop_front()
+    }
+
+    /// What the call has to know.
+    pub fn poll_said(&mut self) -> Option<Said> {
+        self.said.pop_front()
+    }
+
+    /// The caller hears it ringing.
+    pub fn ring(&mut self) {
+        if let (State::Ringing, Phase::Asked(_)) = (&self.state, &self.invite.phase) {
+            let ringing = Answer::of(180, &self.setup.tag).with("Contact", self.contact());
+            let ringing = ringing.write(&self.invite.request, self.invite.from);
+            self.invite.phase = Phase::Asked(ringing.clone());
+            self.send_back(ringing);
+        }
+    }
+
+    /// There is no room.
+    pub fn refuse(&mut self, now: Timestamp, status: u16, retry_after_s: Option<u32>) {
+        if let State::Ringing = self.state {
+            let tag = self.setup.tag.clone();
+            let mut answer = Answer::of(status, &tag);
+            if let Some(seconds) = retry_after_s {
+                answer = answer.with("Retry-After", seconds.to_string());
+            }
+            self.answer_invite(now, &answer, false);
+            self.be_over(now, None);
+        }
+    }
+
+    /// Somebody listens at this address: the call begins.
+    pub fn accept(&mut self, now: Timestamp, at: SocketAddr) {
+        let (State::Ringing, Phase::Asked(_)) = (&self.state, &self.invite.phase) else { return };
+        self.ours = Some(Ours::new(at, self.setup.session));
+        self.state = State::Up;
+        self.agree(now);
+    }
+
+    /// The call is over on our side.
+    pub fn hang_up(&mut self, now: Timestamp) {
+        match self.state {
+            State::Ringing => self.refuse(now, 480, None),
+            State::Up if matches!(self.invite.phase, Phase::Answered { accepted: true, .. }) => {
+                self.state = State::Parting;
+            }
+            State::Up => self.bye(now),
+            State::Parting | State::Leaving(_) | State::Over { .. } => {}
+        }
+    }
+
+    /// When [`Dialog::tick`] has something to do.
+    pub fn due(&self) -> Option<Timestamp> {
+        let invite = match &self.invite.phase {
+            Phase::Answered { resend, .. } => Some(resend.due()),
+            Phase::Asked(_) | Phase::Acknowledged => None,
+        };
+        let state = match &self.state {
+            State::Leaving(resend) => Some(resend.due()),
+            State::Over { until } => Some(*until),
+            State::Up => self.refresh.map(|(_, until)| until),
+            State::Ringing | State::Parting => None,
+        };
+        [invite, state].into_iter().flatten().min()
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, now: Timestamp) {
+        if let Phase::Answered { resend, accepted, .. } = &mut self.invite.phase {
+            match resend.tick(now) {
+                Turn::Again => {
+                    let bytes = resend.bytes.clone();
+                    self.send_back(bytes);
+                }
+                // Nobody knows whether the peer ever heard that its call began (RFC 3261,
+                // 13.3.1.4): it is ended.
+                Turn::GivenUp if *accepted => {
+                    self.invite.phase = Phase::Acknowledged;
+                    match self.state {
+                        State::Up => self.lose(now),
+                        State::Parting => self.bye(now),
+                        State::Ringing | State::Leaving(_) | State::Over { .. } => {}
+                    }
+                }
+                Turn::GivenUp => self.invite.phase = Phase::Acknowledged,
+                Turn::Nothing => {}
+            }
+        }
+        match &mut self.state {
+            State::Leaving(resend) => match resend.tick(now) {
+                Turn::Again => {
+                    let bytes = resend.bytes.clone();
+                    self.out.push_back((self.peer, bytes));
+                }
+                Turn::GivenUp => self.state = State::Over { until: now },
+                Turn::Nothing => {}
+            },
+            State::Up if self.refresh.is_some_and(|(_, until)| until <= now) => self.lose(now),
+            State::Ringing | State::Up | State::Parting | State::Over { .. } => {}
+        }
+    }
+
+    /// Something came that is for this dialog, or says so.
+    pub fn receive(&mut self, now: Timestamp, message: Message, from: SocketAddr) {
+        match message {
+            Message::Request(request) => self.on_request(now, request, from),
+            Message::Response(response) => self.on_response(now, &response),
+        }
+    }
+
+    /// The final answer to the newest INVITE; an accepted one is said again over any way until it
+    /// is acknowledged, a refusal only where it could be lost.
+    fn answer_invite(&mut self, now: Timestamp, answer: &Answer<'_>, offers: bool) {
+        let bytes = answer.write(&self.invite.request, self.invite.from);
+        let accepted = answer.status < 300;
+        let again = accepted || !self.setup.reliable;
+        let resend = Resend::begun(now, bytes.clone(), self.setup.t1, again);
+        self.invite.phase = Phase::Answered { resend, accepted, offers };
+        self.send_back(bytes);
+    }
+
+    fn bye(&mut self, now: Timestamp) {
+        self.asked_cseq += 1;
+        let branch = format!("z9hG4bK{}{}", self.setup.tag, self.asked_cseq);
+        let ask = Ask {
+            method: "BYE",
+            uri: &self.target,
+            transport: self.setup.transport,
+            at: self.setup.us,
+            branch: &branch,
+            from: &self.local,
+            to: &self.remote,
+            call_id: &self.call_id,
+            cseq: self.asked_cseq,
+            routes: &self.routes,
+        };
+        let bytes = ask.write();
+        self.out.push_back((self.peer, bytes.clone()));
+        let again = !self.setup.reliable;
+        self.state = State::Leaving(Resend::begun(now, bytes, self.setup.t1, again));
+    }
+
+    /// Nobody is there any more, as far as can be seen.
+    fn lose(&mut self, now: Timestamp) {
+        self.said.push_back(Said::Ended("timeout"));
+        self.bye(now);
+    }
+
+    fn be_over(&mut self, now: Timestamp, how: Option<&'static str>) {
+        self.state = State::Over { until: now + give_up_after(self.setup.t1) };
+        self.said.extend(how.map(Said::Ended));
+    }
+
+    fn send_back(&mut self, bytes: Bytes) {
+        let to = back_to(&self.invite.request, self.invite.from);
+        self.out.push_back((to, bytes));
+    }
+
+    fn contact(&self) -> String {
+        match self.setup.transport {
+            "TCP" => format!("<sip:{};transport=tcp>", self.setup.us),
+            _ => format!("<sip:{}>", self.setup.us),
+        }
+    }
+}
+
+impl Refused {
+    fn of_sdp(bad: BadSdp) -> Refused {
+        let (status, warning) = bad.told();
+        Refused::with(status).and("Warning", warning)
+    }
+}
+
+#[cfg(test)]
+mod tests;

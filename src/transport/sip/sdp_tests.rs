@@ -1,0 +1,106 @@
+//! Offers of phones and of nobody.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const PEER: &str = "192.0.2.7";
+
+fn ours() -> SocketAddr {
+    "192.0.2.1:20000".parse().unwrap()
+}
+
+fn agreed(text: &str) -> Result<Media, BadSdp> {
+    Description::parse(text.as_bytes())?.agree(ours(), PEER.parse().unwrap())
+}
+
+fn offer(host: &str, stream: &str) -> String {
+    format!("v=0\r\no=- 1 1 IN IP4 {host}\r\ns=-\r\nc=IN IP4 {host}\r\nt=0 0\r\n{stream}\r\n")
+}
+
+/// The offer of a phone that calls two kinds of events by two names, and says its address in the
+/// stream: the events are those that count as the sound does.
+#[test]
+fn the_events_that_fit_the_sound_are_chosen() {
+    let text = "v=0\r\no=- 1 1 IN IP4 10.0.0.1\r\ns=pj\r\nb=AS:84\r\nt=0 0\r\na=X-nat:0\r\n\
+                m=audio 4008 RTP/AVP 96 97 8 0 120 121\r\nc=IN IP4 192.0.2.8\r\n\
+                b=TIAS:64000\r\na=rtcp:4009 IN IP4 192.0.2.8\r\na=sendrecv\r\n\
+                a=rtpmap:96 speex/16000\r\na=rtpmap:97 opus/48000/2\r\na=rtpmap:8 PCMA/8000\r\n\
+                a=rtpmap:120 telephone-event/16000\r\na=fmtp:120 0-16\r\n\
+                a=rtpmap:121 telephone-event/8000\r\na=fmtp:121\r\na=rtcp-mux\r\n\
+                m=video 4010 RTP/AVP 99\r\na=rtpmap:99 H264/90000\r\n";
+    let media = agreed(text).unwrap();
+    assert_eq!(media.remote, Some("192.0.2.8:4008".parse().unwrap()));
+    assert_eq!((media.law, media.payload_type, media.events), (Law::A, 8, Some(121)));
+    let description = Description::parse(text.as_bytes()).unwrap();
+    let mut said = Ours::new(ours(), 9);
+    let answer = said.answer(&description, &media);
+    assert_eq!(
+        answer,
+        "v=0\r\no=- 9 1 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\n\
+         m=audio 20000 RTP/AVP 8 121\r\na=rtpmap:8 PCMA/8000\r\n\
+         a=rtpmap:121 telephone-event/8000\r\na=fmtp:121 0-15\r\na=ptime:20\r\na=sendrecv\r\n\
+         a=rtcp-mux\r\nm=video 0 RTP/AVP 99\r\n"
+    );
+    assert_eq!(said.answer(&description, &media), answer, "the same says the same version");
+}
+
+/// Sound goes to nobody who could not be the peer (reliability D, 69).
+#[test]
+fn sound_goes_to_no_address_that_is_none() {
+    let stream = "m=audio 4000 RTP/AVP 0";
+    for host in ["224.0.0.1", "255.255.255.255", "127.0.0.1", "2001:db8::1"] {
+        assert_eq!(agreed(&offer(host, stream)), Err(BadSdp::Address), "{host}");
+    }
+    for port in [1, 80, 1_023] {
+        let stream = format!("m=audio {port} RTP/AVP 0");
+        assert_eq!(agreed(&offer("192.0.2.8", &stream)), Err(BadSdp::Address), "{port}");
+    }
+    let to_us = agreed(&offer("192.0.2.1", "m=audio 20000 RTP/AVP 0"));
+    assert_eq!(to_us, Err(BadSdp::Address));
+    let held = agreed(&offer("0.0.0.0", stream)).unwrap();
+    assert_eq!((held.remote, held.sends, held.hears), (None, false, false));
+    let named = agreed(&offer("phone.example", stream)).unwrap();
+    assert_eq!(named.remote, Some("192.0.2.7:4000".parse().unwrap()), "a name is not looked up");
+    let here = Description::parse(offer("127.0.0.1", stream).as_bytes()).unwrap();
+    assert!(here.agree("127.0.0.1:9".parse().unwrap(), "127.0.0.1".parse().unwrap()).is_ok());
+}
+
+/// ES2018-02, ES2018-03 and the like: no format, no value, no stream, too many of them.
+#[test]
+fn what_is_no_offer_is_refused() {
+    let host = "192.0.2.8";
+    for (text, wrong) in [
+        (String::new(), BadSdp::NotSdp),
+        ("v=1\r\n".to_owned(), BadSdp::NotSdp),
+        ("v=0\r\nnonsense\r\n".to_owned(), BadSdp::NotSdp),
+        (offer(host, "m=audio 4000 RTP/AVP"), BadSdp::NotSdp),
+        (offer(host, "m=audio"), BadSdp::NotSdp),
+        (offer(host, "m=audio 99999 RTP/AVP 0"), BadSdp::NotSdp),
+        (offer(host, "m=audio 4000 RTP/AVP 0\r\nc=IN"), BadSdp::NotSdp),
+        (offer(host, "m=audio 0 RTP/AVP 0"), BadSdp::NothingCommon),
+        (offer(host, "m=audio 4000 RTP/AVP 18 4"), BadSdp::NothingCommon),
+        (offer(host, "m=audio 4000 RTP/SAVP 0"), BadSdp::NothingCommon),
+        (offer(host, "m=video 4000 RTP/AVP 0"), BadSdp::NothingCommon),
+        (offer(host, "m=audio 4000 RTP/AVP 300\r\na=rtpmap:300 PCMU/8000"), BadSdp::NothingCommon),
+        (offer(host, &"m=audio 4000 RTP/AVP 0\r\n".repeat(1_000)), BadSdp::NotSdp),
+        (offer(host, &"m=audio 4000 RTP/AVP 0\r\n".repeat(17)), BadSdp::NothingCommon),
+        ("v=0\r\nm=audio 4000 RTP/AVP 0\r\n".to_owned(), BadSdp::NotSdp),
+    ] {
+        assert_eq!(agreed(&text), Err(wrong), "{text}");
+    }
+    let long =
+        format!("m=audio 4000 RTP/AVP 0 0 0\r\na={}\r\na=fmtp:0\r\na=rtpmap:0", "x".repeat(10_000));
+    assert!(agreed(&offer(host, &long)).is_ok(), "what is only odd is left out");
+}
+
+proptest! {
+    #[test]
+    fn anything_can_be_offered(text in "(v=0\n)?([mcao]=[ -~]{0,40}\n){0,12}") {
+        if let Ok(media) = agreed(&text) {
+            let description = Description::parse(text.as_bytes()).unwrap();
+            let answer = Ours::new(ours(), 9).answer(&description, &media);
+            prop_assert!(Description::parse(answer.as_bytes()).is_ok(), "{}", answer);
+        }
+    }
+}

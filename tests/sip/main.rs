@@ -1,0 +1,23 @@
+//! Telephone calls over SIP: a server in this process, and a telephone of our own that speaks SIP
+//! word by word, so that it can also speak it wrongly.
+
+mod bad_input;
+mod conversation;
+mod gate;
+mod hold;
+mod keys;
+mod lost;
+mod passwords;
+mod phone;
+mod softphones;
+mod stream;
+
+#[allow(dead_code, reason = "every test binary uses its own part of this")]
+#[path = "../server/http.rs"]
+mod http;
+#[allow(dead_code, reason = "every test binary uses its own part of this")]
+#[path = "../server/providers.rs"]
+mod providers;
+#[allow(dead_code, reason = "every test binary uses its own part of this")]
+#[path = "../server/rig.rs"]
+mod rig;
