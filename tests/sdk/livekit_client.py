@@ -96,7 +96,8 @@ class Caller(Happenings):
             base_url=f"http://{address}/v1",
             api_key="any",
         )
-        self.session: AgentSession = AgentSession(llm=self.model)
+        # There is no echo to get used to: the caller may speak at once.
+        self.session: AgentSession = AgentSession(llm=self.model, aec_warmup_duration=None)
         self._ear = Ear()
         self.session.input.audio = self._ear
         self.session.output.audio = None if written else Loudspeaker(self)
