@@ -1,6 +1,6 @@
 //! SIP: telephones and trunks that ring us, their voices over RTP.
 //!
-//! What is decided is decided without I/O: [`dialog`] is one call's signalling from INVITE to BYE,
+//! What is decided is decided without I/O: `dialog` is one call's signalling from INVITE to BYE,
 //! `sdp` offer and answer, `resend` what is said until it is heard. `message`, `check` and `write`
 //! read and write. Messages are ours because the libraries for them take 14 of RFC 4475's 19 wrong
 //! ones, refuse two of its 13 right ones and read for all calls in one task, where a panic would
