@@ -174,7 +174,8 @@ async function goesOn(page, check) {
   await ask(page, "What are your opening hours?");
   await until(page, (s) => /open/.test(s.transcript().at(-1).text) && s.state === "speaking");
   const sides = await page.evaluate(() => window.__floorkeeper.transcript().map((entry) => entry.side).join());
-  check("the transcript goes on", sides === "caller,agent,caller,agent", sides);
+  // A prompt may stand in between: where a stage is slow is no question here.
+  check("the transcript goes on", /^caller,agent,(agent,)*caller,agent$/.test(sides), sides);
 }
 
 /** The socket goes through a relay of ours, which cuts it without a word. */

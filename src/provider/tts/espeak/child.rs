@@ -16,8 +16,9 @@ use crate::provider::BuildError;
 
 /// Children that may run at the same time, in the whole process.
 const CHILDREN: usize = 8;
-/// Phonemes take some 10 ms.
-const PHONEMES_MS: u64 = 2_000;
+/// Phonemes take some 10 ms: a child that has none after the first of these hangs, and another is
+/// asked, which has until the second.
+const PHONEMES_MS: [u64; 2] = [600, 2_000];
 /// Longest answer that is read, in bytes.
 const ANSWER_MAX: u64 = 1 << 18;
 
@@ -73,28 +74,31 @@ impl Espeak {
     }
 
     async fn lines(&self, voice: &str, text: &str) -> Result<Vec<String>, Fault> {
-        let work = async {
-            let mut running = self.start(voice, &["-q", "--ipa"]).await?;
-            let mut stdin = running.child.stdin.take();
-            let mut answer = String::new();
-            let stdout = running.child.stdout.take();
-            let (written, read) = tokio::join!(say(&mut stdin, text), async {
-                match stdout {
-                    Some(pipe) => {
-                        pipe.take(ANSWER_MAX).read_to_string(&mut answer).await.map(|_| ())
-                    }
-                    None => Ok(()),
-                }
-            });
-            written.and(read).map_err(|error| lost(&error))?;
-            running.finish().await?;
-            Ok(answer)
-        };
-        let answer = tokio::time::timeout(Duration::from_millis(PHONEMES_MS), work)
-            .await
-            .map_err(|_| Fault::Slow { deadline: "phonemes" })??;
-        let lines = answer.lines().map(str::trim).filter(|line| !line.is_empty());
-        Ok(lines.map(str::to_owned).collect())
+        for limit_ms in PHONEMES_MS {
+            let limit = Duration::from_millis(limit_ms);
+            if let Ok(answer) = tokio::time::timeout(limit, self.answer(voice, text)).await {
+                let answer = answer?;
+                let lines = answer.lines().map(str::trim).filter(|line| !line.is_empty());
+                return Ok(lines.map(str::to_owned).collect());
+            }
+        }
+        Err(Fault::Slow { deadline: "phonemes" })
+    }
+
+    async fn answer(&self, voice: &str, text: &str) -> Result<String, Fault> {
+        let mut running = self.start(voice, &["-q", "--ipa"]).await?;
+        let mut stdin = running.child.stdin.take();
+        let mut answer = String::new();
+        let stdout = running.child.stdout.take();
+        let (written, read) = tokio::join!(say(&mut stdin, text), async {
+            match stdout {
+                Some(pipe) => pipe.take(ANSWER_MAX).read_to_string(&mut answer).await.map(|_| ()),
+                None => Ok(()),
+            }
+        });
+        written.and(read).map_err(|error| lost(&error))?;
+        running.finish().await?;
+        Ok(answer)
     }
 
     /// Starts a child as soon as there is room for one. It is killed when dropped.
@@ -102,6 +106,9 @@ impl Espeak {
         let permit = Arc::clone(&self.free).acquire_owned().await;
         let permit = permit.map_err(|error| Fault::Lost { detail: error.to_string() })?;
         let child = Command::new(PROGRAM)
+            // It looks for a sound card at every start, also when it is to play nothing: a sound
+            // server is none of a call's business, and may take its time.
+            .env("PULSE_SERVER", "unix:/dev/null")
             .args(["-b", "1", "-v", voice])
             .args(options)
             .stdin(Stdio::piped())
