@@ -18,13 +18,15 @@ use crate::provider::BuildError;
 const CHILDREN: usize = 8;
 /// Phonemes take some 10 ms: a child that has none after the first of these hangs, and another is
 /// asked, which has until the second.
-const PHONEMES_MS: [u64; 2] = [600, 2_000];
+const PATIENCE: [Duration; 2] = [Duration::from_millis(600), Duration::from_millis(2_000)];
 /// Longest answer that is read, in bytes.
 const ANSWER_MAX: u64 = 1 << 18;
 
 /// The program, known to run on this machine.
 #[derive(Clone, Debug)]
 pub(in crate::provider::tts) struct Espeak {
+    program: Arc<str>,
+    patience: [Duration; 2],
     free: Arc<Semaphore>,
 }
 
@@ -46,7 +48,8 @@ impl Espeak {
             .status();
         match status {
             Ok(status) if status.success() => {
-                Ok(Espeak { free: Arc::new(Semaphore::new(CHILDREN)) })
+                let free = Arc::new(Semaphore::new(CHILDREN));
+                Ok(Espeak { program: PROGRAM.into(), patience: PATIENCE, free })
             }
             Ok(status) => Err(missing(format!("it ended with {status}"))),
             Err(error) => {
@@ -74,8 +77,7 @@ impl Espeak {
     }
 
     async fn lines(&self, voice: &str, text: &str) -> Result<Vec<String>, Fault> {
-        for limit_ms in PHONEMES_MS {
-            let limit = Duration::from_millis(limit_ms);
+        for limit in self.patience {
             if let Ok(answer) = tokio::time::timeout(limit, self.answer(voice, text)).await {
                 let answer = answer?;
                 let lines = answer.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -105,7 +107,7 @@ impl Espeak {
     pub(super) async fn start(&self, voice: &str, options: &[&str]) -> Result<Running, Fault> {
         let permit = Arc::clone(&self.free).acquire_owned().await;
         let permit = permit.map_err(|error| Fault::Lost { detail: error.to_string() })?;
-        let child = Command::new(PROGRAM)
+        let child = Command::new(&*self.program)
             // It looks for a sound card at every start, also when it is to play nothing: a sound
             // server is none of a call's business, and may take its time.
             .env("PULSE_SERVER", "unix:/dev/null")
@@ -161,7 +163,29 @@ pub(in crate::provider::tts) fn voice_of(language: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::voice_of;
+    use super::*;
+
+    /// A program that stands for espeak-ng, and how long it is waited for.
+    fn program(name: &str, patience_ms: [u64; 2]) -> Espeak {
+        let program = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
+        let free = Arc::new(Semaphore::new(CHILDREN));
+        Espeak { program: program.into(), patience: patience_ms.map(Duration::from_millis), free }
+    }
+
+    #[tokio::test]
+    async fn a_child_that_hangs_is_replaced_by_another() {
+        let espeak = program("espeak-hangs-once", [3_000, 60_000]);
+        assert_eq!(espeak.phonemes("en-us", &["bUkIN"]).await.expect("phonemes"), ["bUkIN"]);
+        assert_eq!(espeak.free.available_permits(), CHILDREN);
+    }
+
+    #[tokio::test]
+    async fn that_every_child_hangs_is_told_and_none_is_waited_for_any_more() {
+        let espeak = program("espeak-hangs", [50, 50]);
+        let told = espeak.phonemes("en-us", &["bUkIN"]).await;
+        assert_eq!(told, Err(Fault::Slow { deadline: "phonemes" }));
+        assert_eq!(espeak.free.available_permits(), CHILDREN);
+    }
 
     #[test]
     fn a_language_is_a_voice_and_never_an_option() {
