@@ -10,7 +10,6 @@
 //! lost and answers that are not complete.
 
 mod caller;
-#[allow(dead_code, reason = "only the figures are wanted here")]
 #[path = "../load/percentiles.rs"]
 mod percentiles;
 #[path = "../load/process.rs"]

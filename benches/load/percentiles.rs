@@ -1,4 +1,4 @@
-//! Percentiles of what was measured, and a goal beside a figure.
+//! Percentiles of what was measured.
 
 use std::time::Duration;
 
@@ -24,25 +24,9 @@ impl Percentiles {
             count => Percentiles { count, p50: at(0.5), p99: at(0.99), max: at(1.0) },
         }
     }
-
-    /// One line of a table.
-    pub fn line(&self, title: &str, what: &str) {
-        println!(
-            "  {title:<7} {what:<36} p50 {:>7.2} ms  p99 {:>7.2} ms  max {:>7.2} ms  ({})",
-            self.p50, self.p99, self.max, self.count
-        );
-    }
 }
 
-/// A span as the percentiles take it; more than an hour is an hour.
+/// A span as the percentiles take it.
 pub fn us(span: Duration) -> u32 {
-    u32::try_from(span.as_micros()).unwrap_or(3_600_000_000)
-}
-
-/// Prints a figure beside its goal; true when it is met.
-pub fn verdict(what: &str, measured: f64, goal: f64) -> bool {
-    let met = measured <= goal;
-    let word = if met { "met" } else { "MISSED" };
-    println!("  {what:<40} {measured:>8.2}   goal {goal:>6.1}   {word}");
-    met
+    u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
 }

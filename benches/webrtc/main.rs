@@ -24,6 +24,8 @@ mod report;
 mod sound;
 #[path = "../load/stretch.rs"]
 mod stretch;
+#[path = "../load/table.rs"]
+mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -133,7 +135,7 @@ fn measure(args: &Args) -> Result<bool, String> {
     ratios.sort_unstable_by(f64::total_cmp);
     let middle = ratios[ratios.len() / 2];
     println!("\nof {} rounds, the middle one:", ratios.len());
-    let met = percentiles::verdict("CPU per call, times the floor's", middle, CPU_RATIO);
+    let met = table::verdict("CPU per call, times the floor's", middle, CPU_RATIO);
     if args.json {
         let json = serde_json::to_string_pretty(&rounds).map_err(|error| error.to_string())?;
         println!("{json}");

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::callers::Measured;
-use crate::percentiles::{Percentiles, verdict};
+use crate::percentiles::Percentiles;
+use crate::table::verdict;
 
 /// Other processes that take more than this disturb the figures.
 const QUIET_CORES: f64 = 0.15;

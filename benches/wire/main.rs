@@ -21,6 +21,8 @@ mod server;
 mod sound;
 #[path = "../load/stretch.rs"]
 mod stretch;
+#[path = "../load/table.rs"]
+mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
