@@ -162,8 +162,9 @@ pub(super) fn length_in_stream(bytes: &[u8]) -> Result<Option<usize>, ()> {
         [length] => digits(length),
         _ => None,
     };
-    let length = body.and_then(|body| usize::try_from(body).ok()).ok_or(())? + head_bytes;
-    if length > MESSAGE_MAX { Err(()) } else { Ok(Some(length)) }
+    let body = body.and_then(|body| usize::try_from(body).ok());
+    let length = body.and_then(|body| body.checked_add(head_bytes)).filter(|it| *it <= MESSAGE_MAX);
+    length.map(Some).ok_or(())
 }
 
 /// Head and body: the first empty line is between them.

@@ -201,6 +201,12 @@ fn a_stream_is_cut_at_its_lengths() {
         let bad = message(INVITE, &[&format!("Content-Length: {length}")], b"");
         assert_eq!(length_in_stream(&bad), Err(()), "{length}");
     }
+    // Lengths that head and body together are past what a number can be, and at nothing again.
+    for missing in 0..1_000 {
+        let length = u64::MAX - missing;
+        let bad = message(INVITE, &[&format!("Content-Length: {length}")], b"");
+        assert_eq!(length_in_stream(&bad), Err(()), "{length}");
+    }
     assert_eq!(length_in_stream(&vec![b'x'; MESSAGE_MAX + 1]), Err(()));
 }
 
