@@ -135,9 +135,9 @@ impl Figures {
             .then(|| format!("{troubles} answers or calls of {} went wrong", self.calls))
     }
 
-    /// Prints the comparison; true when the goal is met under the load that was asked for, or when
-    /// there is none.
-    pub fn compare(&self, floor: &Figures, goal: Option<f64>) -> bool {
+    /// Prints the comparison and gives the ratio of CPU per call, if the load is the one that was
+    /// asked for: a void one judges nothing.
+    pub fn compare(&self, floor: &Figures, goal: Option<f64>) -> Option<f64> {
         let ratio = self.cpu_ms_per_call_s / floor.cpu_ms_per_call_s;
         println!("{} beside {}:", self.server, floor.server);
         let unfit = self.unfit(floor, goal.is_some());
@@ -145,16 +145,15 @@ impl Figures {
             println!("  VOID: {why}; what follows was measured, and judges nothing");
         }
         let plain = |what: &str, ratio: f64| println!("  {what:<40} {ratio:>8.2}");
-        let met = match goal {
-            Some(goal) => verdict("CPU per call, times the floor's", ratio, goal),
-            None => {
-                plain("CPU per call, times the floor's", ratio);
-                true
+        match goal {
+            Some(goal) => {
+                verdict("CPU per call, times the floor's", ratio, goal);
             }
-        };
+            None => plain("CPU per call, times the floor's", ratio),
+        }
         plain("set-up CPU, times the floor's", self.setup_cpu_ms / floor.setup_cpu_ms);
         plain("set-up p99, times the floor's", self.setup_ms.p99 / floor.setup_ms.p99);
         plain("memory per call, times the floor's", self.kib_per_call / floor.kib_per_call);
-        met && unfit.is_none()
+        unfit.is_none().then_some(ratio)
     }
 }
