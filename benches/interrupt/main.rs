@@ -10,6 +10,8 @@
 //! lost and answers that are not complete.
 
 mod caller;
+#[path = "../load/command.rs"]
+mod command;
 #[path = "../load/percentiles.rs"]
 mod percentiles;
 #[path = "../load/process.rs"]
@@ -68,24 +70,10 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    if !args.bench {
-        // `cargo test --benches` runs this as well, and has no use for minutes of calls.
-        println!("nothing measured; run `cargo bench --bench interrupt`");
-        return ExitCode::SUCCESS;
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let measured = match runtime {
-        Ok(runtime) => runtime.block_on(measure(&args)),
-        Err(problem) => Err(problem.to_string()),
-    };
-    match measured {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(reason) => {
-            eprintln!("error: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    command::run("interrupt", args.bench, || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map_err(|problem| problem.to_string())?.block_on(measure(&args))
+    })
 }
 
 async fn measure(args: &Args) -> Result<bool, String> {

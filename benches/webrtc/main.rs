@@ -14,6 +14,8 @@ mod caller;
 mod callers;
 #[path = "../load/child.rs"]
 mod child;
+#[path = "../load/command.rs"]
+mod command;
 mod floor;
 #[path = "../load/percentiles.rs"]
 mod percentiles;
@@ -86,19 +88,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let args = Args::parse();
-    if !args.bench {
-        // `cargo test --benches` runs this as well, and has no use for minutes of load.
-        println!("nothing measured; run `cargo bench --bench webrtc`");
-        return ExitCode::SUCCESS;
-    }
-    match measure(&args) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(reason) => {
-            eprintln!("error: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    command::run("webrtc", args.bench, || measure(&args))
 }
 
 fn measure(args: &Args) -> Result<bool, String> {

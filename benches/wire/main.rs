@@ -8,6 +8,8 @@
 mod callers;
 #[path = "../load/child.rs"]
 mod child;
+#[path = "../load/command.rs"]
+mod command;
 mod floor;
 mod incoming;
 mod messages;
@@ -80,19 +82,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let args = Args::parse();
-    if !args.bench {
-        // `cargo test --benches` runs this as well, and has no use for a minute of load.
-        println!("nothing measured; run `cargo bench --bench wire`");
-        return ExitCode::SUCCESS;
-    }
-    match measure(&args) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(reason) => {
-            eprintln!("error: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    command::run("wire", args.bench, || measure(&args))
 }
 
 /// One part of the benchmark: a load, and what is asked of the real server under it.
