@@ -12,6 +12,8 @@
 mod caller;
 #[path = "../load/command.rs"]
 mod command;
+#[path = "../load/dice.rs"]
+mod dice;
 #[path = "../load/percentiles.rs"]
 mod percentiles;
 #[path = "../load/process.rs"]

@@ -16,6 +16,8 @@ mod callers;
 mod child;
 #[path = "../load/command.rs"]
 mod command;
+#[path = "../load/dice.rs"]
+mod dice;
 mod floor;
 #[path = "../load/percentiles.rs"]
 mod percentiles;

@@ -10,6 +10,8 @@ mod callers;
 mod child;
 #[path = "../load/command.rs"]
 mod command;
+#[path = "../load/dice.rs"]
+mod dice;
 mod floor;
 mod incoming;
 mod messages;
