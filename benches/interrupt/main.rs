@@ -29,6 +29,7 @@ use std::time::Duration;
 use clap::Parser;
 use futures_util::StreamExt;
 
+use self::process::Busy;
 use self::report::Report;
 use self::server::Server;
 use self::sounds::{Kind, Sound};
@@ -96,7 +97,7 @@ async fn measure(args: &Args) -> Result<bool, String> {
     }
     let plan = plan(&said, words, others);
     println!("{} calls, {} at once, {} sounds", plan.len(), args.calls, said.len());
-    let busy = Busy::now(server.pid());
+    let busy = Busy::begin(server.pid())?;
     let calls = plan.iter().enumerate().map(|(nth, sound)| caller::call(&server, nth, sound));
     let mut calls = futures_util::stream::iter(calls).buffer_unordered(args.calls.max(1));
     let mut report = Report::default();
@@ -108,9 +109,9 @@ async fn measure(args: &Args) -> Result<bool, String> {
         report.add(call);
     }
     drop(calls);
-    report.others_cores = busy.others(server.pid());
+    report.others_cores = busy.spent()?.others_cores();
     report.print();
-    if let Some(used) = process::usage(server.pid()) {
+    if let Ok(used) = process::usage(server.pid()) {
         let mib = used.resident_bytes >> 20;
         println!("the server used {:.0} s of CPU time and {mib} MiB", used.cpu.as_secs_f64());
     }
@@ -154,30 +155,4 @@ fn meets_all(nth: usize, all: usize) -> usize {
         |step: &usize| (2..=*step).all(|by| !step.is_multiple_of(by) || !all.is_multiple_of(by));
     let step = (all * 5 / 13..).find(|step| *step > 0 && coprime(step)).unwrap_or(1);
     nth * step % all
-}
-
-/// What the rest of the machine does meanwhile.
-struct Busy {
-    at: tokio::time::Instant,
-    machine: Duration,
-    ours: Duration,
-}
-
-impl Busy {
-    fn now(server: u32) -> Busy {
-        let cpu = |pid| process::usage(pid).map(|used| used.cpu).unwrap_or_default();
-        Busy {
-            at: tokio::time::Instant::now(),
-            machine: process::machine_cpu().unwrap_or_default(),
-            ours: cpu(server) + cpu(std::process::id()),
-        }
-    }
-
-    /// Cores that everybody else has used since.
-    fn others(&self, server: u32) -> f64 {
-        let now = Busy::now(server);
-        let all = now.machine.saturating_sub(self.machine);
-        let others = all.saturating_sub(now.ours.saturating_sub(self.ours));
-        others.as_secs_f64() / now.at.duration_since(self.at).as_secs_f64()
-    }
 }

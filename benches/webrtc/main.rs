@@ -18,6 +18,8 @@ mod child;
 mod command;
 #[path = "../load/dice.rs"]
 mod dice;
+#[path = "../load/figures.rs"]
+mod figures;
 mod floor;
 #[path = "../load/percentiles.rs"]
 mod percentiles;
@@ -122,7 +124,7 @@ fn measure(args: &Args) -> Result<bool, String> {
         }
         rounds.extend([floor, real]);
     }
-    let good = rounds.iter().all(Figures::is_sound);
+    let good = rounds.iter().all(|figures| figures.run.is_sound());
     let met = judge(ratios);
     if args.json {
         let json = serde_json::to_string_pretty(&rounds).map_err(|error| error.to_string())?;

@@ -12,6 +12,8 @@ mod child;
 mod command;
 #[path = "../load/dice.rs"]
 mod dice;
+#[path = "../load/figures.rs"]
+mod figures;
 mod floor;
 mod incoming;
 mod messages;
@@ -139,7 +141,7 @@ fn measure_part(
         let server = server::bare(echo)?;
         all.push(measure_server(args, messages, part, &server, true)?);
     }
-    let mut good = all[first..].iter().all(Figures::is_sound);
+    let mut good = all[first..].iter().all(|floor| floor.run.is_sound());
     if args.floor_only {
         return Ok(good);
     }
@@ -148,7 +150,7 @@ fn measure_part(
     let server = server::real(&binary, part.detection)?;
     let measured = measure_server(args, messages, part, &server, false);
     let real = measured.map_err(|reason| format!("{reason}\n{}", server.log_tail()))?;
-    good &= real.is_sound();
+    good &= real.run.is_sound();
     for floor in &all[first..] {
         let met = real.compare(floor, &part.goal);
         good &= met || !args.gate;
