@@ -10,6 +10,8 @@
 //! lost and answers that are not complete.
 
 mod caller;
+#[path = "../load/child.rs"]
+mod child;
 #[path = "../load/command.rs"]
 mod command;
 #[path = "../load/dice.rs"]
@@ -31,7 +33,6 @@ use futures_util::StreamExt;
 
 use self::process::Busy;
 use self::report::Report;
-use self::server::Server;
 use self::sounds::{Kind, Sound};
 
 /// Speech this long pauses our sending.
@@ -91,7 +92,7 @@ async fn measure(args: &Args) -> Result<bool, String> {
     if let Some(folder) = &args.write {
         return write_all(folder, &said);
     }
-    let server = Server::start(&args.voice)?;
+    let server = server::start(&args.voice)?;
     if cfg!(debug_assertions) {
         println!("NOT OPTIMISED: a debug build's figures mean nothing");
     }

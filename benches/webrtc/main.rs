@@ -8,6 +8,8 @@
 //! machine. Rounds of floor and server alternate, and a ratio is of one round. Where the machine is
 //! not ours alone, `chrt -r 5` before the command gives all of it precedence.
 
+#[path = "../load/bare.rs"]
+mod bare;
 #[path = "../../tests/webrtc/browser.rs"]
 mod browser;
 mod caller;
@@ -26,6 +28,8 @@ mod percentiles;
 #[path = "../load/process.rs"]
 mod process;
 mod report;
+#[path = "../load/scripted.rs"]
+mod scripted;
 #[path = "../load/sound.rs"]
 mod sound;
 #[path = "../load/stretch.rs"]
@@ -41,9 +45,10 @@ use bytes::Bytes;
 use clap::Parser;
 use ropus::{Application, Bitrate, Channels, InbandFec, Signal};
 
+use self::bare::Echo;
 use self::callers::Plan;
 use self::child::Server;
-use self::floor::Echo;
+use self::floor::FLOOR;
 use self::report::Figures;
 
 /// What browsers encode.
@@ -87,7 +92,7 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    if let Some(echo) = Echo::of_this_process() {
+    if let Some(echo) = FLOOR.of_this_process() {
         floor::serve(echo);
         return ExitCode::SUCCESS;
     }
@@ -104,21 +109,18 @@ fn measure(args: &Args) -> Result<bool, String> {
     if cfg!(debug_assertions) {
         println!("NOT OPTIMISED: a debug build's figures mean nothing");
     }
-    let built = || PathBuf::from(env!("CARGO_BIN_EXE_floorkeeper"));
-    let binary = args.server.clone().unwrap_or_else(built);
     let (mut rounds, mut ratios) = (Vec::new(), Vec::new());
     for round in 0..if args.quick { 1 } else { args.rounds.max(1) } {
         println!("\n== round {} ==", round + 1);
-        let bare = |echo: Echo| Server::floor(floor::MODE, echo.name());
-        let floor = run(args, &packets, &bare(Echo::AgentShare)?, false)?;
-        let name = "floorkeeper, the client takes its turns".to_owned();
-        let server = Server::real(&binary, name, &["vad.detector=earshot".to_owned()])?;
+        let floor = run(args, &packets, &FLOOR.start(Echo::AgentShare)?, false)?;
+        let name = "floorkeeper, the client takes its turns";
+        let server = scripted::start(args.server.as_ref(), name, "vad.detector=earshot")?;
         let real = run(args, &packets, &server, true)
             .map_err(|reason| format!("{reason}\n{}", server.log_tail()))?;
         drop(server);
         ratios.extend(real.compare(&floor, Some(CPU_RATIO)));
         if !args.quick {
-            let all = run(args, &packets, &bare(Echo::All)?, false)?;
+            let all = run(args, &packets, &FLOOR.start(Echo::All)?, false)?;
             real.compare(&all, None);
             rounds.push(all);
         }
