@@ -3,6 +3,9 @@
 //! The caller says something every twenty seconds and interrupts every third answer; the whole
 //! story is told, and every invariant held against every event, as in fixtures and storms.
 
+#[path = "load/command.rs"]
+mod command;
+
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,17 +24,8 @@ const EVERY: Duration = Duration::from_secs(20);
 const RUNS: usize = 9;
 
 fn main() -> ExitCode {
-    if !std::env::args().any(|argument| argument == "--bench") {
-        println!("nothing measured; run `cargo bench --bench hour`");
-        return ExitCode::SUCCESS;
-    }
-    match measure() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            eprintln!("error: {problem}");
-            ExitCode::FAILURE
-        }
-    }
+    let asked = std::env::args().any(|argument| argument == "--bench");
+    command::run("hour", asked, measure)
 }
 
 fn script() -> String {
@@ -54,7 +48,7 @@ fn script() -> String {
     text
 }
 
-fn measure() -> Result<(), String> {
+fn measure() -> Result<bool, String> {
     let script = Script::parse("an hour", &script()).map_err(|error| error.to_string())?;
     let fallback = config::Script::read(None).map_err(|error| error.to_string())?;
     let fallback = Arc::new(fallback);
@@ -80,5 +74,5 @@ fn measure() -> Result<(), String> {
         took[0].as_secs_f64() * 1_000.0,
         GOAL.as_millis()
     );
-    Ok(())
+    Ok(true)
 }

@@ -11,7 +11,8 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use super::server::{NEXT, Server, WHOLE};
+use super::child::Server;
+use super::server::{NEXT, WHOLE};
 use super::sounds::{FRAME, Kind, RATE_HZ, Sound};
 
 /// A call that takes longer is broken.
@@ -89,10 +90,11 @@ pub async fn call(server: &Server, nth: usize, sound: &Sound) -> Result<Call, St
 
 impl Line {
     async fn open(server: &Server, sound: &Sound) -> Result<Line, String> {
-        let stream =
-            TcpStream::connect(&server.address).await.map_err(|error| error.to_string())?;
+        let stream = TcpStream::connect(("127.0.0.1", server.port))
+            .await
+            .map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        let url = format!("ws://{}/v1/realtime?model=default", server.address);
+        let url = format!("ws://127.0.0.1:{}/v1/realtime?model=default", server.port);
         let (socket, _) = client_async(url, stream).await.map_err(|error| error.to_string())?;
         let call = Call {
             kind: sound.kind,

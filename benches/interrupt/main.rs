@@ -10,6 +10,12 @@
 //! lost and answers that are not complete.
 
 mod caller;
+#[path = "../load/child.rs"]
+mod child;
+#[path = "../load/command.rs"]
+mod command;
+#[path = "../load/dice.rs"]
+mod dice;
 #[path = "../load/percentiles.rs"]
 mod percentiles;
 #[path = "../load/process.rs"]
@@ -25,8 +31,8 @@ use std::time::Duration;
 use clap::Parser;
 use futures_util::StreamExt;
 
+use self::process::Busy;
 use self::report::Report;
-use self::server::Server;
 use self::sounds::{Kind, Sound};
 
 /// Speech this long pauses our sending.
@@ -68,24 +74,10 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    if !args.bench {
-        // `cargo test --benches` runs this as well, and has no use for minutes of calls.
-        println!("nothing measured; run `cargo bench --bench interrupt`");
-        return ExitCode::SUCCESS;
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let measured = match runtime {
-        Ok(runtime) => runtime.block_on(measure(&args)),
-        Err(problem) => Err(problem.to_string()),
-    };
-    match measured {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(reason) => {
-            eprintln!("error: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    command::run("interrupt", args.bench, || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map_err(|problem| problem.to_string())?.block_on(measure(&args))
+    })
 }
 
 async fn measure(args: &Args) -> Result<bool, String> {
@@ -100,13 +92,13 @@ async fn measure(args: &Args) -> Result<bool, String> {
     if let Some(folder) = &args.write {
         return write_all(folder, &said);
     }
-    let server = Server::start(&args.voice)?;
+    let server = server::start(&args.voice)?;
     if cfg!(debug_assertions) {
         println!("NOT OPTIMISED: a debug build's figures mean nothing");
     }
     let plan = plan(&said, words, others);
     println!("{} calls, {} at once, {} sounds", plan.len(), args.calls, said.len());
-    let busy = Busy::now(server.pid());
+    let busy = Busy::begin(server.pid())?;
     let calls = plan.iter().enumerate().map(|(nth, sound)| caller::call(&server, nth, sound));
     let mut calls = futures_util::stream::iter(calls).buffer_unordered(args.calls.max(1));
     let mut report = Report::default();
@@ -118,9 +110,9 @@ async fn measure(args: &Args) -> Result<bool, String> {
         report.add(call);
     }
     drop(calls);
-    report.others_cores = busy.others(server.pid());
+    report.others_cores = busy.spent()?.others_cores();
     report.print();
-    if let Some(used) = process::usage(server.pid()) {
+    if let Ok(used) = process::usage(server.pid()) {
         let mib = used.resident_bytes >> 20;
         println!("the server used {:.0} s of CPU time and {mib} MiB", used.cpu.as_secs_f64());
     }
@@ -164,30 +156,4 @@ fn meets_all(nth: usize, all: usize) -> usize {
         |step: &usize| (2..=*step).all(|by| !step.is_multiple_of(by) || !all.is_multiple_of(by));
     let step = (all * 5 / 13..).find(|step| *step > 0 && coprime(step)).unwrap_or(1);
     nth * step % all
-}
-
-/// What the rest of the machine does meanwhile.
-struct Busy {
-    at: tokio::time::Instant,
-    machine: Duration,
-    ours: Duration,
-}
-
-impl Busy {
-    fn now(server: u32) -> Busy {
-        let cpu = |pid| process::usage(pid).map(|used| used.cpu).unwrap_or_default();
-        Busy {
-            at: tokio::time::Instant::now(),
-            machine: process::machine_cpu().unwrap_or_default(),
-            ours: cpu(server) + cpu(std::process::id()),
-        }
-    }
-
-    /// Cores that everybody else has used since.
-    fn others(&self, server: u32) -> f64 {
-        let now = Busy::now(server);
-        let all = now.machine.saturating_sub(self.machine);
-        let others = all.saturating_sub(now.ours.saturating_sub(self.ours));
-        others.as_secs_f64() / now.at.duration_since(self.at).as_secs_f64()
-    }
 }

@@ -14,6 +14,7 @@ use floorkeeper::provider::{Cancel, Surroundings, find, models};
 use tokio::sync::mpsc;
 
 use super::DUCK_MS;
+use super::dice::Dice;
 
 /// Rate of the wire.
 pub const RATE_HZ: u32 = 24_000;
@@ -333,17 +334,4 @@ fn music(nth: usize) -> Vec<i16> {
             (chord.into_iter().map(tone).sum::<f32>() * envelope * 4_000.0) as i16
         })
         .collect()
-}
-
-/// A small repeatable source of noise.
-struct Dice(u64);
-
-impl Dice {
-    /// From -1 to 1, evenly.
-    fn symmetric(&mut self) -> f32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 40) as f32 / (1_u64 << 23) as f32 - 1.0
-    }
 }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 /// CPU time (user and system) and resident memory of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
@@ -10,8 +12,60 @@ pub struct Usage {
     pub resident_bytes: u64,
 }
 
-/// Reads a process's usage; `None` when it has gone.
-pub fn usage(pid: u32) -> Option<Usage> {
+/// What a span of time has cost: a server, this process, and the whole machine.
+pub struct Spent {
+    pub window: Duration,
+    pub server: Duration,
+    pub own: Duration,
+    pub machine: Duration,
+}
+
+impl Spent {
+    /// Cores that everybody else has used.
+    pub fn others_cores(&self) -> f64 {
+        let others = self.machine.saturating_sub(self.server + self.own);
+        others.as_secs_f64() / self.window.as_secs_f64()
+    }
+}
+
+/// A watch over a server and the machine, from when it was begun.
+pub struct Busy {
+    pid: u32,
+    begun: Instant,
+    server: Duration,
+    own: Duration,
+    machine: Duration,
+}
+
+impl Busy {
+    pub fn begin(pid: u32) -> Result<Busy, String> {
+        Ok(Busy {
+            pid,
+            server: usage(pid)?.cpu,
+            own: usage(std::process::id())?.cpu,
+            machine: machine_cpu().unwrap_or_default(),
+            begun: Instant::now(),
+        })
+    }
+
+    /// Since it was begun.
+    pub fn spent(&self) -> Result<Spent, String> {
+        let now = Busy::begin(self.pid)?;
+        Ok(Spent {
+            window: now.begun - self.begun,
+            server: now.server - self.server,
+            own: now.own - self.own,
+            machine: now.machine.saturating_sub(self.machine),
+        })
+    }
+}
+
+/// Reads the usage of a server, or of any other process.
+pub fn usage(pid: u32) -> Result<Usage, String> {
+    read_usage(pid).ok_or_else(|| "the server has gone".to_owned())
+}
+
+fn read_usage(pid: u32) -> Option<Usage> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command's name may hold blanks and brackets: fields count from behind its last bracket.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
@@ -26,7 +80,7 @@ pub fn usage(pid: u32) -> Option<Usage> {
 }
 
 /// CPU time that the whole machine has spent at work or has had taken from it by its host.
-pub fn machine_cpu() -> Option<Duration> {
+fn machine_cpu() -> Option<Duration> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let fields: Vec<u64> =
         stat.lines().next()?.split_whitespace().skip(1).map_while(|f| f.parse().ok()).collect();

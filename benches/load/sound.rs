@@ -7,6 +7,8 @@ use std::time::Duration;
 use floorkeeper::audio::{Pcm, level_dbfs};
 use floorkeeper::cli::wav;
 
+use crate::dice::Dice;
+
 /// A cycle of the scripted conversation, in frames of 20 ms.
 pub const CYCLE_FRAMES: usize = 500;
 /// The same as a time.
@@ -113,17 +115,4 @@ fn modulated_noise(rate_hz: u32) -> Vec<i16> {
             (dice.symmetric() * (1.2 + phase.sin()) * 4_000.0) as i16
         })
         .collect()
-}
-
-/// A small repeatable source of noise.
-struct Dice(u64);
-
-impl Dice {
-    /// From -1 to 1, evenly.
-    fn symmetric(&mut self) -> f32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 40) as f32 / (1_u64 << 23) as f32 - 1.0
-    }
 }

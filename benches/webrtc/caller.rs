@@ -196,7 +196,7 @@ impl Caller {
         if text.starts_with(r#"{"type":"error""#) {
             self.shared.complain(text);
         } else if text.starts_with(r#"{"type":"response.done""#) && self.shared.is_measuring() {
-            self.shared.stats.borrow_mut().answers += 1;
+            self.shared.stats.borrow_mut().counts.answers += 1;
             if !text.contains(r#""status":"completed""#) {
                 self.shared.complain("an answer did not end well");
             }
@@ -218,7 +218,7 @@ impl Caller {
             if self.shared.is_measuring() {
                 let mut stats = self.shared.stats.borrow_mut();
                 stats.sent += 1;
-                stats.send_late_us.push(us(late));
+                stats.counts.send_late_us.push(us(late));
             }
         }
     }
@@ -261,18 +261,15 @@ impl Caller {
 
     fn close_stretch(&mut self) {
         let stretch = std::mem::take(&mut self.stretch);
-        let Some(from) = self.shared.measured_from.get() else { return };
-        let mut stats = self.shared.stats.borrow_mut();
-        for late in stretch.judged(from) {
-            stats.late_us.push(late.us);
-            stats.ear_late_us.push(late.ear_us);
+        if let Some(from) = self.shared.measured_from.get() {
+            self.shared.stats.borrow_mut().counts.judge(stretch, from);
         }
     }
 
     fn lose(&mut self, why: &str) {
         if self.state != State::Gone {
             self.state = State::Gone;
-            self.shared.stats.borrow_mut().broken += 1;
+            self.shared.stats.borrow_mut().counts.broken += 1;
             self.shared.complain(why);
         }
     }

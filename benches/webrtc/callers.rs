@@ -2,7 +2,6 @@
 //! say is encoded beforehand, what they hear is not decoded.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,8 @@ use bytes::Bytes;
 use tokio::task::LocalSet;
 
 use crate::caller::Caller;
-use crate::process::{Usage, machine_cpu, usage};
+use crate::figures::Counts;
+use crate::process::{Busy, Spent, Usage, usage};
 
 /// A call that is not set up by then is none.
 const SETUP_MAX: Duration = Duration::from_secs(20);
@@ -31,15 +31,12 @@ pub struct Plan<'a> {
 /// What was measured.
 pub struct Measured {
     pub calls: usize,
-    pub window: Duration,
-    /// The server's before the first call, when all are set up, and around the window.
+    /// Within the window.
+    pub spent: Spent,
+    /// The server's before the first call, when all are set up, and at the end.
     pub before: Usage,
     pub set_up: Usage,
-    pub start: Usage,
     pub end: Usage,
-    pub own: Duration,
-    /// CPU time of everything on the machine within the window.
-    pub machine: Duration,
     pub setup_us: Vec<u32>,
     pub stats: Stats,
 }
@@ -47,18 +44,10 @@ pub struct Measured {
 /// Counts of all calls together, within the window.
 #[derive(Default)]
 pub struct Stats {
+    pub counts: Counts,
     pub sent: u64,
     pub received: u64,
     pub received_bytes: u64,
-    /// How late the generator itself was.
-    pub send_late_us: Vec<u32>,
-    /// How late the server's packets were against their stream's own schedule.
-    pub late_us: Vec<u32>,
-    /// How late they were for an ear that began to listen at the first one.
-    pub ear_late_us: Vec<u32>,
-    pub answers: u64,
-    pub broken: u64,
-    pub complaints: BTreeMap<String, u64>,
 }
 
 /// What the callers' tasks have in common.
@@ -79,8 +68,7 @@ impl Shared {
     }
 
     pub fn complain(&self, what: &str) {
-        let short: String = what.chars().take(300).collect();
-        *self.stats.borrow_mut().complaints.entry(short).or_default() += 1;
+        self.stats.borrow_mut().counts.complain(what);
     }
 }
 
@@ -99,9 +87,7 @@ pub fn run(port: u16, pid: u32, plan: &Plan<'_>) -> Result<Measured, String> {
 }
 
 async fn hold(port: u16, pid: u32, plan: &Plan<'_>) -> Result<Measured, String> {
-    let used = |pid: u32| usage(pid).ok_or_else(|| "the server has gone".to_owned());
-    let own = std::process::id();
-    let before = used(pid)?;
+    let before = usage(pid)?;
     let shared = Rc::new(Shared {
         start: now(),
         speak_from: Cell::new(None),
@@ -119,30 +105,23 @@ async fn hold(port: u16, pid: u32, plan: &Plan<'_>) -> Result<Measured, String> 
         tasks.push(tokio::task::spawn_local(caller.call(port)));
     }
     until_all_are_set_up(&shared, plan.calls).await?;
-    let set_up = used(pid)?;
+    let set_up = usage(pid)?;
     shared.speak_from.set(Some(now()));
     tokio::time::sleep(plan.warm_up).await;
-    let (start, own_start) = (used(pid)?, used(own)?);
-    let machine_start = machine_cpu().unwrap_or_default();
-    let from = now();
+    let busy = Busy::begin(pid)?;
     shared.measured_from.set(Some(shared.start.elapsed()));
     tokio::time::sleep(plan.measure).await;
-    let (end, own_end) = (used(pid)?, used(own)?);
-    let machine = machine_cpu().unwrap_or_default().saturating_sub(machine_start);
-    let window = from.elapsed();
+    let (spent, end) = (busy.spent()?, usage(pid)?);
     shared.is_over.set(true);
     for task in tasks {
         task.await.map_err(|error| error.to_string())?;
     }
     Ok(Measured {
         calls: plan.calls,
-        window,
+        spent,
         before,
         set_up,
-        start,
         end,
-        own: own_end.cpu - own_start.cpu,
-        machine,
         setup_us: shared.setup_us.take(),
         stats: shared.stats.take(),
     })
@@ -156,7 +135,7 @@ async fn until_all_are_set_up(shared: &Shared, calls: usize) -> Result<(), Strin
             return Ok(());
         }
         if now() > limit {
-            let complaints = &shared.stats.borrow().complaints;
+            let complaints = &shared.stats.borrow().counts.complaints;
             return Err(format!("{set_up} of {calls} calls were set up: {complaints:?}"));
         }
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -2,8 +2,7 @@
 //! it again, sends it back, and no more.
 //!
 //! ICE, DTLS, SRTP, RTCP reports and the encoder are set up as the real server sets up its own. A
-//! call has its own socket here, so that nothing has to find out whose a datagram is. It runs in a
-//! process of its own (this benchmark's binary, started again), as the kernel counts.
+//! call has its own socket here, so that nothing has to find out whose a datagram is.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -35,15 +34,14 @@ use rtc::rtp_transceiver::rtp_sender::{
 use rtc::sansio::Protocol;
 use rtc::shared::TaggedBytesMut;
 use rtc::shared::error::Error as RtcError;
-use tokio::net::{TcpListener, UdpSocket};
+use tokio::net::UdpSocket;
 
+use crate::bare::{self, Echo, Floor};
 use crate::browser::{between, gather};
 use crate::callers::now;
-use crate::child;
 use crate::sound::{CYCLE_FRAMES, SPEECH_FRAMES};
 
-/// Names the child's mode, and which packets it encodes and sends back.
-pub const MODE: &str = "FLOORKEEPER_WEBRTC_FLOOR";
+pub const FLOOR: Floor = Floor { variable: "FLOORKEEPER_WEBRTC_FLOOR", share: "speech" };
 const PAYLOAD_TYPE: u8 = 111;
 const SSRC: u32 = 11;
 const FRAME_TICKS: u32 = 960;
@@ -51,40 +49,9 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Longest packet there is, in samples.
 const DECODED_MAX: usize = ENCODED_RATE_HZ as usize * 120 / 1_000;
 
-/// Which of the caller's packets the floor encodes and sends back; it decodes all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Echo {
-    /// Every one.
-    All,
-    /// The caller's speech: as much as the agent says.
-    AgentShare,
-}
-
-impl Echo {
-    pub fn name(self) -> &'static str {
-        match self {
-            Echo::All => "all",
-            Echo::AgentShare => "speech",
-        }
-    }
-
-    /// The mode this process was started in, if it was started as a floor.
-    pub fn of_this_process() -> Option<Echo> {
-        match std::env::var(MODE).ok()?.as_str() {
-            "all" => Some(Echo::All),
-            _ => Some(Echo::AgentShare),
-        }
-    }
-}
-
-/// Serves until its standard input closes.
+/// Serves as long as the benchmark runs. What the agent says is as much as the caller's speech.
 pub fn serve(echo: Echo) {
-    child::end_with_parent();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.expect("a runtime");
-    runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        child::tell_port(listener.local_addr().expect("bound").port());
+    bare::serve(async |listener| {
         let answer = move |offer: String| async move {
             match Call::answer(offer, echo).await {
                 Ok((call, sdp)) => {

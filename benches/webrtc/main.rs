@@ -8,18 +8,28 @@
 //! machine. Rounds of floor and server alternate, and a ratio is of one round. Where the machine is
 //! not ours alone, `chrt -r 5` before the command gives all of it precedence.
 
+#[path = "../load/bare.rs"]
+mod bare;
 #[path = "../../tests/webrtc/browser.rs"]
 mod browser;
 mod caller;
 mod callers;
 #[path = "../load/child.rs"]
 mod child;
+#[path = "../load/command.rs"]
+mod command;
+#[path = "../load/dice.rs"]
+mod dice;
+#[path = "../load/figures.rs"]
+mod figures;
 mod floor;
 #[path = "../load/percentiles.rs"]
 mod percentiles;
 #[path = "../load/process.rs"]
 mod process;
 mod report;
+#[path = "../load/scripted.rs"]
+mod scripted;
 #[path = "../load/sound.rs"]
 mod sound;
 #[path = "../load/stretch.rs"]
@@ -35,9 +45,10 @@ use bytes::Bytes;
 use clap::Parser;
 use ropus::{Application, Bitrate, Channels, InbandFec, Signal};
 
+use self::bare::Echo;
 use self::callers::Plan;
 use self::child::Server;
-use self::floor::Echo;
+use self::floor::FLOOR;
 use self::report::Figures;
 
 /// What browsers encode.
@@ -72,7 +83,7 @@ struct Args {
     /// The server's binary; by default the one built with this benchmark
     #[arg(long)]
     server: Option<PathBuf>,
-    /// Exit 1 when the goal is missed in the middle one of all rounds
+    /// Exit 1 when the goal is missed in the middle one of the rounds that are not void
     #[arg(long)]
     gate: bool,
     /// Print every figure as JSON at the end
@@ -81,24 +92,12 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    if let Some(echo) = Echo::of_this_process() {
+    if let Some(echo) = FLOOR.of_this_process() {
         floor::serve(echo);
         return ExitCode::SUCCESS;
     }
     let args = Args::parse();
-    if !args.bench {
-        // `cargo test --benches` runs this as well, and has no use for minutes of load.
-        println!("nothing measured; run `cargo bench --bench webrtc`");
-        return ExitCode::SUCCESS;
-    }
-    match measure(&args) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(reason) => {
-            eprintln!("error: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    command::run("webrtc", args.bench, || measure(&args))
 }
 
 fn measure(args: &Args) -> Result<bool, String> {
@@ -110,37 +109,41 @@ fn measure(args: &Args) -> Result<bool, String> {
     if cfg!(debug_assertions) {
         println!("NOT OPTIMISED: a debug build's figures mean nothing");
     }
-    let built = || PathBuf::from(env!("CARGO_BIN_EXE_floorkeeper"));
-    let binary = args.server.clone().unwrap_or_else(built);
     let (mut rounds, mut ratios) = (Vec::new(), Vec::new());
-    for round in 0..if args.quick { 1 } else { args.rounds } {
+    for round in 0..if args.quick { 1 } else { args.rounds.max(1) } {
         println!("\n== round {} ==", round + 1);
-        let bare = |echo: Echo| Server::floor(floor::MODE, echo.name());
-        let floor = run(args, &packets, &bare(Echo::AgentShare)?, false)?;
-        let name = "floorkeeper, the client takes its turns".to_owned();
-        let server = Server::real(&binary, name, &["vad.detector=earshot".to_owned()])?;
+        let floor = run(args, &packets, &FLOOR.start(Echo::AgentShare)?, false)?;
+        let name = "floorkeeper, the client takes its turns";
+        let server = scripted::start(args.server.as_ref(), name, "vad.detector=earshot")?;
         let real = run(args, &packets, &server, true)
             .map_err(|reason| format!("{reason}\n{}", server.log_tail()))?;
         drop(server);
-        real.compare(&floor, Some(CPU_RATIO));
-        ratios.push(real.cpu_ms_per_call_s / floor.cpu_ms_per_call_s);
+        ratios.extend(real.compare(&floor, Some(CPU_RATIO)));
         if !args.quick {
-            let all = run(args, &packets, &bare(Echo::All)?, false)?;
+            let all = run(args, &packets, &FLOOR.start(Echo::All)?, false)?;
             real.compare(&all, None);
             rounds.push(all);
         }
         rounds.extend([floor, real]);
     }
-    let good = rounds.iter().all(Figures::is_sound);
-    ratios.sort_unstable_by(f64::total_cmp);
-    let middle = ratios[ratios.len() / 2];
-    println!("\nof {} rounds, the middle one:", ratios.len());
-    let met = table::verdict("CPU per call, times the floor's", middle, CPU_RATIO);
+    let good = rounds.iter().all(|figures| figures.run.is_sound());
+    let met = judge(ratios);
     if args.json {
         let json = serde_json::to_string_pretty(&rounds).map_err(|error| error.to_string())?;
         println!("{json}");
     }
     Ok(good && (met || !args.gate))
+}
+
+/// Judges the middle one of the rounds that were not void; without any the goal is not met.
+fn judge(mut ratios: Vec<f64>) -> bool {
+    ratios.sort_unstable_by(f64::total_cmp);
+    let Some(middle) = ratios.get(ratios.len() / 2) else {
+        println!("\nno round judges anything");
+        return false;
+    };
+    println!("\nof {} rounds, the middle one:", ratios.len());
+    table::verdict("CPU per call, times the floor's", *middle, CPU_RATIO)
 }
 
 fn run(args: &Args, packets: &[Bytes], server: &Server, turns: bool) -> Result<Figures, String> {

@@ -1,7 +1,6 @@
 //! The callers: one thread, a wheel of twenty slots of a millisecond, messages encoded beforehand.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -10,10 +9,11 @@ use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::figures::Counts;
 use crate::incoming::{Reader, Seen};
 use crate::messages::{client_frame, text_frame};
 use crate::percentiles::us;
-use crate::process::{Usage, machine_cpu, usage};
+use crate::process::{Busy, Spent, Usage, usage};
 use crate::server::Detection;
 use crate::sound::{CYCLE_FRAMES, SPEECH_FRAMES, first_position};
 use crate::stretch::Stretch;
@@ -45,32 +45,20 @@ pub struct Plan<'a> {
 /// What was measured between the end of the warm-up and the end of the run.
 pub struct Measured {
     pub calls: usize,
-    pub window: Duration,
-    pub server_before: Usage,
-    pub server_start: Usage,
-    pub server_end: Usage,
-    pub own_start: Usage,
-    pub own_end: Usage,
-    /// CPU time of everything on the machine within the window.
-    pub machine: Duration,
+    pub spent: Spent,
+    /// The server's before the first call, and at the end.
+    pub before: Usage,
+    pub end: Usage,
     pub stats: Stats,
 }
 
 /// Counts of all calls together.
 #[derive(Default)]
 pub struct Stats {
+    pub counts: Counts,
     pub frames_sent: u64,
-    /// How late the generator itself was.
-    pub send_late_us: Vec<u32>,
-    /// How late the agent's messages were against their stream's own schedule.
-    pub late_us: Vec<u32>,
-    /// How late they were for an ear that began to listen at the first one.
-    pub ear_late_us: Vec<u32>,
     pub audio: Duration,
-    pub answers: u64,
     pub speech_started: u64,
-    pub broken: u64,
-    pub complaints: BTreeMap<String, u64>,
 }
 
 struct Call {
@@ -101,6 +89,10 @@ impl Shared {
     fn is_measuring(&self) -> bool {
         self.measured_from.get().is_some()
     }
+
+    fn complain(&self, what: &str) {
+        self.stats.borrow_mut().counts.complain(what);
+    }
 }
 
 /// Holds the calls against the server on `port` and measures it.
@@ -113,9 +105,7 @@ pub fn run(port: u16, pid: u32, plan: &Plan<'_>) -> Result<Measured, String> {
 }
 
 async fn hold(port: u16, pid: u32, plan: &Plan<'_>) -> Result<Measured, String> {
-    let gone = || "the server has gone".to_owned();
-    let own = std::process::id();
-    let server_before = usage(pid).ok_or_else(gone)?;
+    let before = usage(pid)?;
     let shared = Rc::new(Shared {
         start: Instant::now(),
         measured_from: Cell::new(None),
@@ -129,32 +119,15 @@ async fn hold(port: u16, pid: u32, plan: &Plan<'_>) -> Result<Measured, String> 
     }
     let mut wheel = Wheel::new(&shared);
     wheel.turn(&calls, plan, plan.warm_up).await;
-    let server_start = usage(pid).ok_or_else(gone)?;
-    let own_start = usage(own).ok_or_else(gone)?;
-    let machine_start = machine_cpu().unwrap_or_default();
-    let measure_from = Instant::now();
+    let busy = Busy::begin(pid)?;
     shared.measured_from.set(Some(shared.start.elapsed()));
     wheel.turn(&calls, plan, plan.measure).await;
     for call in &calls {
         call.state.borrow_mut().close_stretch(&shared);
     }
     shared.measured_from.set(None);
-    let window = measure_from.elapsed();
-    let server_end = usage(pid).ok_or_else(gone)?;
-    let own_end = usage(own).ok_or_else(gone)?;
-    let machine = machine_cpu().unwrap_or_default().saturating_sub(machine_start);
-    let stats = shared.stats.take();
-    Ok(Measured {
-        calls: plan.calls,
-        window,
-        server_before,
-        server_start,
-        server_end,
-        own_start,
-        own_end,
-        machine,
-        stats,
-    })
+    let (spent, end) = (busy.spent()?, usage(pid)?);
+    Ok(Measured { calls: plan.calls, spent, before, end, stats: shared.stats.take() })
 }
 
 async fn connect(port: u16, plan: &Plan<'_>, index: usize) -> Result<Call, String> {
@@ -247,7 +220,7 @@ impl<'a> Wheel<'a> {
         if self.shared.is_measuring() {
             let mut stats = self.shared.stats.borrow_mut();
             stats.frames_sent += 1;
-            stats.send_late_us.push(us(late));
+            stats.counts.send_late_us.push(us(late));
         }
     }
 }
@@ -318,16 +291,16 @@ impl State {
             Seen::AnswerOver(bad) => {
                 self.close_stretch(shared);
                 if shared.is_measuring() {
-                    shared.stats.borrow_mut().answers += 1;
+                    shared.stats.borrow_mut().counts.answers += 1;
                 }
                 if let Some(how) = bad {
-                    complain(shared, &how);
+                    shared.complain(&how);
                 }
             }
             Seen::SpeechStarted if shared.is_measuring() => {
                 shared.stats.borrow_mut().speech_started += 1;
             }
-            Seen::Error(what) => complain(shared, &what),
+            Seen::Error(what) => shared.complain(&what),
             Seen::Close => self.lose(shared, "the server closed the call"),
             Seen::AnswerBegun | Seen::SpeechStarted | Seen::SessionReady => {}
             Seen::Ping(_) | Seen::Other => {}
@@ -337,24 +310,16 @@ impl State {
     fn lose(&mut self, shared: &Shared, why: &str) {
         if !self.gone {
             self.gone = true;
-            shared.stats.borrow_mut().broken += 1;
-            complain(shared, why);
+            shared.stats.borrow_mut().counts.broken += 1;
+            shared.complain(why);
         }
     }
 
     fn close_stretch(&mut self, shared: &Shared) {
         let stretch = std::mem::take(&mut self.stretch);
         self.length = Duration::ZERO;
-        let Some(measured_from) = shared.measured_from.get() else { return };
-        let mut stats = shared.stats.borrow_mut();
-        for late in stretch.judged(measured_from) {
-            stats.late_us.push(late.us);
-            stats.ear_late_us.push(late.ear_us);
+        if let Some(from) = shared.measured_from.get() {
+            shared.stats.borrow_mut().counts.judge(stretch, from);
         }
     }
-}
-
-fn complain(shared: &Shared, what: &str) {
-    let short: String = what.chars().take(300).collect();
-    *shared.stats.borrow_mut().complaints.entry(short).or_default() += 1;
 }

@@ -1,7 +1,4 @@
 //! The floor: a bare WebSocket server that parses, decodes, re-encodes, echoes, and no more.
-//!
-//! It runs in a process of its own (this benchmark's binary, started again) so that the kernel
-//! counts its CPU and memory apart from the callers'.
 
 use std::borrow::Cow;
 
@@ -9,41 +6,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures_util::{SinkExt, StreamExt};
 use serde::{Deserialize, Serialize};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-use crate::child;
+use crate::bare::{self, Echo, Floor};
 use crate::sound::{CYCLE_FRAMES, SPEECH_FRAMES, first_position};
 
-/// Names the child's mode, and which messages it echoes.
-pub const MODE: &str = "FLOORKEEPER_WIRE_FLOOR";
-
-/// Which of the caller's messages the floor sends back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Echo {
-    /// Every one.
-    All,
-    /// As much as an agent that is audible 40 % of the time says.
-    AgentShare,
-}
-
-impl Echo {
-    pub fn name(self) -> &'static str {
-        match self {
-            Echo::All => "all",
-            Echo::AgentShare => "agent",
-        }
-    }
-
-    /// The mode this process was started in, if it was started as a floor.
-    pub fn of_this_process() -> Option<Echo> {
-        match std::env::var(MODE).ok()?.as_str() {
-            "all" => Some(Echo::All),
-            _ => Some(Echo::AgentShare),
-        }
-    }
-}
+pub const FLOOR: Floor = Floor { variable: "FLOORKEEPER_WIRE_FLOOR", share: "agent" };
 
 #[derive(Deserialize)]
 struct Append<'a> {
@@ -65,14 +35,9 @@ struct Delta<'a> {
     delta: &'a str,
 }
 
-/// Serves until its standard input closes: it never outlives the benchmark.
+/// Serves as long as the benchmark runs.
 pub fn serve(echo: Echo) {
-    child::end_with_parent();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.expect("a runtime");
-    runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        child::tell_port(listener.local_addr().expect("bound").port());
+    bare::serve(async |listener| {
         let mut accepted = 0;
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(converse(stream, echo, first_position(accepted)));

@@ -5,9 +5,17 @@
 //! providers: once with the client committing its turns, once with the server's own detection. CPU
 //! and memory are the kernel's figures for each server's process; callers share the machine.
 
+#[path = "../load/bare.rs"]
+mod bare;
 mod callers;
 #[path = "../load/child.rs"]
 mod child;
+#[path = "../load/command.rs"]
+mod command;
+#[path = "../load/dice.rs"]
+mod dice;
+#[path = "../load/figures.rs"]
+mod figures;
 mod floor;
 mod incoming;
 mod messages;
@@ -16,6 +24,8 @@ mod percentiles;
 #[path = "../load/process.rs"]
 mod process;
 mod report;
+#[path = "../load/scripted.rs"]
+mod scripted;
 mod server;
 #[path = "../load/sound.rs"]
 mod sound;
@@ -30,9 +40,9 @@ use std::time::Duration;
 
 use clap::Parser;
 
+use self::bare::Echo;
 use self::callers::Plan;
 use self::child::Server;
-use self::floor::Echo;
 use self::report::{Figures, Goal};
 use self::server::Detection;
 
@@ -75,24 +85,12 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    if let Some(echo) = Echo::of_this_process() {
+    if let Some(echo) = floor::FLOOR.of_this_process() {
         floor::serve(echo);
         return ExitCode::SUCCESS;
     }
     let args = Args::parse();
-    if !args.bench {
-        // `cargo test --benches` runs this as well, and has no use for a minute of load.
-        println!("nothing measured; run `cargo bench --bench wire`");
-        return ExitCode::SUCCESS;
-    }
-    match measure(&args) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(reason) => {
-            eprintln!("error: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    command::run("wire", args.bench, || measure(&args))
 }
 
 /// One part of the benchmark: a load, and what is asked of the real server under it.
@@ -144,19 +142,17 @@ fn measure_part(
     let floors = if args.quick { vec![Echo::All] } else { vec![Echo::All, Echo::AgentShare] };
     let first = all.len();
     for echo in floors {
-        let server = server::bare(echo)?;
+        let server = floor::FLOOR.start(echo)?;
         all.push(measure_server(args, messages, part, &server, true)?);
     }
-    let mut good = all[first..].iter().all(Figures::is_sound);
+    let mut good = all[first..].iter().all(|floor| floor.run.is_sound());
     if args.floor_only {
         return Ok(good);
     }
-    let built = || PathBuf::from(env!("CARGO_BIN_EXE_floorkeeper"));
-    let binary = args.server.clone().unwrap_or_else(built);
-    let server = server::real(&binary, part.detection)?;
+    let server = server::real(args.server.as_ref(), part.detection)?;
     let measured = measure_server(args, messages, part, &server, false);
     let real = measured.map_err(|reason| format!("{reason}\n{}", server.log_tail()))?;
-    good &= real.is_sound();
+    good &= real.run.is_sound();
     for floor in &all[first..] {
         let met = real.compare(floor, &part.goal);
         good &= met || !args.gate;

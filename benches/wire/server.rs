@@ -1,9 +1,9 @@
-//! The two servers: the floor, and the real one as it is set up for a part of the benchmark.
+//! The real server as it is set up for a part of the benchmark.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use crate::child::Server;
-use crate::floor::{self, Echo};
+use crate::scripted;
 
 /// Who finds out that the caller has finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,13 +31,8 @@ impl Detection {
     }
 }
 
-/// The floor in a process of its own.
-pub fn bare(echo: Echo) -> Result<Server, String> {
-    Server::floor(floor::MODE, echo.name())
-}
-
 /// `binary serve` with this detection.
-pub fn real(binary: &Path, detection: Detection) -> Result<Server, String> {
+pub fn real(binary: Option<&PathBuf>, detection: Detection) -> Result<Server, String> {
     let name = format!("floorkeeper, detection {}", detection.name());
-    Server::real(binary, name, &[detection.setting().to_owned()])
+    scripted::start(binary, &name, detection.setting())
 }
