@@ -1,8 +1,8 @@
 // Served to a page by conversations.mjs: two ways to hold a call over WebRTC, with one face.
 
 import { OpenAIRealtimeWebRTC, RealtimeAgent, RealtimeSession, tool } from "@openai/agents-realtime";
+import { check, Happenings } from "/happenings.mjs";
 
-const LIMIT_MS = 30000;
 const TRANSCRIBED = { audio: { input: { transcription: { model: "default" } } } };
 const PARAMETERS = { type: "object", properties: { city: { type: "string" } }, required: ["city"], additionalProperties: false };
 
@@ -18,36 +18,6 @@ class Microphone {
     source.buffer = await this.#context.decodeAudioData(voice);
     source.connect(this.#out);
     source.start();
-  }
-}
-
-/** What happened in one call, and waiting for more of it. */
-class Happenings {
-  events = [];
-  #waiting = new Set();
-
-  add(event) {
-    this.events.push(event);
-    for (const look of this.#waiting) look();
-  }
-
-  /** The first event of a type behind that many others, for which `fits` is true. */
-  until(type, fits = () => true, from = 0) {
-    return new Promise((resolve, reject) => {
-      const look = () => {
-        const found = this.events.slice(from).find((event) => event.type === type && fits(event));
-        if (!found) return;
-        clearTimeout(late);
-        this.#waiting.delete(look);
-        resolve(found);
-      };
-      const late = setTimeout(() => {
-        const last = this.events.slice(-8).map((event) => event.type);
-        reject(new Error(`no ${type}; last: ${last.join(", ")}`));
-      }, LIMIT_MS);
-      this.#waiting.add(look);
-      look();
-    });
   }
 }
 
@@ -74,10 +44,10 @@ class Plain extends Happenings {
     this.place = reply.headers.get("location");
     await this.pc.setRemoteDescription({ type: "answer", sdp: await reply.text() });
     const since = this.events.length;
-    await this.until("session.created", undefined, since);
+    await this.event("session.created", since);
     const tools = withTool ? [{ type: "function", name: "get_weather", description: "Tells the weather.", parameters: PARAMETERS }] : [];
     this.send({ type: "session.update", session: { type: "realtime", ...TRANSCRIBED, tools } });
-    await this.until("session.updated", undefined, since);
+    await this.event("session.updated", since);
   }
 
   #told(event) {
@@ -86,7 +56,7 @@ class Plain extends Happenings {
     this.ran.push(`sunny in ${JSON.parse(event.arguments).city}`);
     const item = { type: "function_call_output", call_id: event.call_id, output: this.ran.at(-1) };
     this.send({ type: "conversation.item.create", item });
-    this.until("response.done").then(() => this.send({ type: "response.create" }));
+    this.event("response.done").then(() => this.send({ type: "response.create" }));
   }
 
   send(event) {
@@ -137,7 +107,7 @@ class AgentsJs extends Happenings {
     this.session.on("error", () => {}); // told as an event as well
     const since = this.events.length;
     await this.session.connect({ apiKey: "any" });
-    await this.until("session.updated", undefined, since);
+    await this.event("session.updated", since);
     window.fetch = fetched;
   }
 
@@ -158,71 +128,67 @@ class AgentsJs extends Happenings {
   }
 }
 
-const completed = (event) => event.response.status === "completed";
-const check = (good, what) => {
-  if (!good) throw new Error(what);
-};
-
 const conversations = {
   async spoken_turn(caller) {
     await caller.say();
-    const { transcript } = await caller.until("conversation.item.input_audio_transcription.completed");
+    const { transcript } = await caller.event("conversation.item.input_audio_transcription.completed");
     check(transcript.trim() !== "", "nothing was understood");
-    await caller.until("response.done", completed);
-    await caller.until("output_audio_buffer.stopped");
+    await caller.completed();
+    await caller.event("output_audio_buffer.stopped");
     return `"${transcript}" was answered aloud`;
   },
 
   async barge_in(caller) {
     caller.write("Tell me a long story.");
-    await caller.until("output_audio_buffer.started");
+    await caller.event("output_audio_buffer.started");
     await caller.say();
-    await caller.until("output_audio_buffer.cleared");
-    const { audio_end_ms } = await caller.until("conversation.item.truncated");
-    const { response } = await caller.until("response.done");
+    await caller.event("output_audio_buffer.cleared");
+    const { audio_end_ms } = await caller.event("conversation.item.truncated");
+    const { response } = await caller.event("response.done");
     check(response.status_details?.reason === "turn_detected", `response.done: ${JSON.stringify(response)}`);
-    await caller.until("response.done", completed);
+    await caller.completed();
     return `cut at ${audio_end_ms} ms, and the voice was answered`;
   },
 
   async function_call(caller) {
     caller.write("What is the weather in Paris?");
-    const { response } = await caller.until("response.done");
+    const { response } = await caller.event("response.done");
     check(response.output.some((item) => item.type === "function_call"), `output: ${JSON.stringify(response.output)}`);
-    const spoken = (event) => completed(event) && event.response.output.some((item) => item.type === "message");
-    await caller.until("response.done", spoken);
+    const spoken = ({ response: { status, output } }) =>
+      status === "completed" && output.some((item) => item.type === "message");
+    await caller.until(() => caller.of("response.done").find(spoken), "spoken answer");
     check(caller.ran.join() === "sunny in Paris", `it ran: ${caller.ran.join()}`);
     return `${caller.ran[0]}, once, and an answer to it`;
   },
 
   async text_turn(caller) {
     caller.write("When are you open?");
-    const { response } = await caller.until("response.done", completed);
-    const [part] = response.output[0].content;
-    check((part.transcript ?? part.text).trim() !== "", `output: ${JSON.stringify(response.output)}`);
+    const { output } = await caller.completed();
+    const [part] = output[0].content;
+    check((part.transcript ?? part.text).trim() !== "", `output: ${JSON.stringify(output)}`);
     return `"${(part.transcript ?? part.text).slice(0, 24)}…"`;
   },
 
   async error(caller) {
     caller.send({ type: "conversation.item.delete", item_id: "no_such_item" });
-    const { error } = await caller.until("error");
+    const { error } = await caller.event("error");
     caller.write("And now?");
-    await caller.until("response.done", completed);
+    await caller.completed();
     return `"${error.message}", and the next turn is answered`;
   },
 
   async reconnect(caller) {
     caller.write("Tell me a long story.");
-    await caller.until("output_audio_buffer.started");
+    await caller.event("output_audio_buffer.started");
     const before = caller.place;
     const since = caller.events.length;
     await fetch(`${before}/hangup`, { method: "POST", headers: { Authorization: "Bearer any" } });
-    await caller.until("(lost)", undefined, since);
+    await caller.event("(lost)", since);
     caller.close();
     await caller.connect(false);
     check(caller.place !== before, "it is the same call");
     caller.write("Are you there?");
-    await caller.until("response.done", completed, since);
+    await caller.completed(since);
     return "hung up while it spoke, called again, and was answered";
   },
 };

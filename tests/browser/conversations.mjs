@@ -5,7 +5,7 @@
 // more. Exit code 0 when each was held, 1 when one was not, 2 for wrong arguments.
 
 import { readFileSync } from "node:fs";
-import { chromium } from "playwright-core";
+import { launch, serveAgents, servePage, serveScript } from "./chromium.mjs";
 
 const [url, wav] = process.argv.slice(2);
 if (!url || !wav) {
@@ -15,13 +15,8 @@ if (!url || !wav) {
 
 /** Calls at once: most of the time of each is an answer that is spoken. */
 const AT_ONCE = 3;
-const HERE = new URL("./", import.meta.url);
-const BUNDLE = new URL("node_modules/@openai/agents-realtime/dist/bundle/", HERE);
-const args = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--autoplay-policy=no-user-gesture-required"];
-const html = `<script type="importmap">{"imports": {"@openai/agents-realtime": "/agents/openai-realtime-agents.mjs"}}</script>
-  <script type="module" src="/callers.js"></script>`;
 
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", headless: true, args });
+const browser = await launch();
 let failed = 0;
 try {
   const names = await (await open()).evaluate(() => window.names);
@@ -46,17 +41,13 @@ process.exit(failed === 0 ? 0 : 1);
 /** A page of the server's own origin, in a context of its own. */
 async function open() {
   const page = await (await browser.newContext()).newPage();
-  await page.route("**/conversations", (route) => route.fulfill({ contentType: "text/html", body: html }));
-  await page.route("**/callers.js", (route) => give(route, new URL("callers.js", HERE)));
   await page.route("**/voice.wav", (route) => route.fulfill({ contentType: "audio/wav", body: readFileSync(wav) }));
-  await page.route("**/agents/*.mjs", (route) => give(route, new URL(new URL(route.request().url()).pathname.split("/").pop(), BUNDLE)));
-  await page.goto(new URL("/conversations", url).href);
+  for (const name of ["callers.js", "happenings.mjs"]) await serveScript(page, name);
+  const library = await serveAgents(page);
+  const html = `${library}<script type="module" src="/callers.js"></script>`;
+  await servePage(page, url, "conversations", html);
   await page.waitForFunction(() => window.names);
   return page;
-}
-
-function give(route, file) {
-  return route.fulfill({ contentType: "text/javascript", body: readFileSync(file, "utf8") });
 }
 
 async function hold(client, name) {

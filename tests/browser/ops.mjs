@@ -3,14 +3,13 @@
 // A server with an empty store must be running already. Exit code 0 when every check passed, 1 when one did not.
 
 import { mkdirSync } from "node:fs";
-import { chromium } from "playwright-core";
+import { launch } from "./chromium.mjs";
 
 const [url, folder] = process.argv.slice(2);
 if (!url || !folder) {
   console.error("usage: node ops.mjs URL OUTPUT_DIR");
   process.exit(2);
 }
-const FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"];
 const SIZES = { wide: { width: 1280, height: 860 }, phone: { width: 390, height: 844 } };
 const NUMBERS = ["+15555550100", "+15555550101", "+15555550102"];
 
@@ -27,7 +26,7 @@ for (const destination of NUMBERS) {
   const answer = await fetch(`${url}/v1/callbacks`, { method: "POST", body });
   check(`${destination} is on record`, answer.status === 201, String(answer.status));
 }
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || "/usr/bin/chromium", args: FLAGS });
+const browser = await launch();
 try {
   await looks();
   await works();

@@ -1,9 +1,10 @@
-// Checks of the talk page's two paths: when it falls back, when it does not, and what it does about a lost connection.
+// Checks of the talk page's two paths: when it falls back, when it does not, and what it does about
+// a lost connection.
 
 import { createSocket } from "node:dgram";
-import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { until, waitFor } from "./poll.mjs";
+import { openRelay } from "./relay.mjs";
 import { readWav, writeMicrophone } from "./wav.mjs";
 
 const CALLS = "**/v1/realtime/calls?*";
@@ -128,7 +129,7 @@ async function dropped({ page, url, folder, check }) {
   await page.route(CALLS, async (route) => {
     const reply = await route.fetch();
     const sdp = await reply.text();
-    const relay = await openRelay(Number(/^a=candidate:\S+ 1 udp \d+ \S+ (\d+)/im.exec(sdp)[1]));
+    const relay = await openUdpRelay(Number(/^a=candidate:\S+ 1 udp \d+ \S+ (\d+)/im.exec(sdp)[1]));
     relays.push(relay);
     places.push(reply.headers().location);
     await route.fulfill({ response: reply, body: moved(sdp, relay.port) });
@@ -180,9 +181,9 @@ async function goesOn(page, check) {
 
 /** The socket goes through a relay of ours, which cuts it without a word. */
 async function socketCut({ page, url, check }) {
-  const relay = await openTcpRelay(new URL(url));
+  const relay = await openRelay(new URL(url));
   try {
-    await talk(page, relay.url, "?transport=websocket");
+    await talk(page, `http://127.0.0.1:${relay.port}/`, "?transport=websocket");
     await until(page, (s) => s.state === "listening");
     const before = await calls(page);
     await interrupt(page, relay.cut);
@@ -198,9 +199,9 @@ async function socketCut({ page, url, check }) {
 
 /** A hang-up while the page tries to come back ends the call at the server. */
 async function givenUp({ page, url, check }) {
-  const relay = await openTcpRelay(new URL(url));
+  const relay = await openRelay(new URL(url));
   try {
-    await talk(page, relay.url, "?transport=websocket");
+    await talk(page, `http://127.0.0.1:${relay.port}/`, "?transport=websocket");
     await until(page, (s) => s.state === "listening");
     const id = await page.evaluate(
       () => window.__floorkeeper.events.find((event) => event.type === "floorkeeper.resume").call_id,
@@ -261,32 +262,8 @@ function moved(sdp, port) {
   return sdp.replace(/^(a=candidate:\S+ \d+ udp \d+ \S+) \d+/gim, `$1 ${port}`);
 }
 
-/** Passes connections on to a server, until it is closed; `cut` ends those there are without a word. */
-async function openTcpRelay({ hostname, port }) {
-  const open = new Set();
-  const server = createServer((front) => {
-    const back = connect(Number(port), hostname);
-    for (const [one, other] of [[front, back], [back, front]]) {
-      open.add(one);
-      one.on("data", (bytes) => other.write(bytes));
-      one.on("end", () => other.end());
-      one.on("error", () => other.destroy());
-      one.on("close", () => open.delete(one));
-    }
-  });
-  await new Promise((done) => server.listen(0, "127.0.0.1", done));
-  const cut = () => {
-    for (const socket of open) socket.destroy();
-  };
-  const close = () => {
-    server.close();
-    cut();
-  };
-  return { url: `http://127.0.0.1:${server.address().port}/`, cut, close };
-}
-
 /** Passes datagrams between one client and the server's port on loopback, until it is closed. */
-async function openRelay(serverPort) {
+async function openUdpRelay(serverPort) {
   const [front, back] = [createSocket("udp4"), createSocket("udp4")];
   let client = null;
   front.on("message", (bytes, from) => {

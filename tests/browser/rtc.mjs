@@ -6,7 +6,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { chromium } from "playwright-core";
+import { launch } from "./chromium.mjs";
 import { readWav, writeMicrophone } from "./wav.mjs";
 
 const [url, wav, folder] = process.argv.slice(2);
@@ -19,15 +19,6 @@ const MIC = { leadS: 3, gapS: 2.5, tailS: 40, maxS: 6 };
 const CALL_MS = 20000;
 /** Quieter than this nobody speaks. */
 const AUDIBLE_RMS = 0.003;
-const FLAGS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--autoplay-policy=no-user-gesture-required",
-  "--use-fake-device-for-media-stream",
-  "--use-fake-ui-for-media-stream",
-];
 
 const problems = [];
 /** Records one check; the whole run goes on after a failure. */
@@ -41,8 +32,7 @@ const scratch = mkdtempSync(join(tmpdir(), "floorkeeper-rtc-"));
 try {
   const microphone = join(scratch, "microphone.wav");
   writeMicrophone(readWav(wav), microphone, MIC);
-  const args = [...FLAGS, `--use-file-for-fake-audio-capture=${microphone}%noloop`];
-  const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", headless: true, args });
+  const browser = await launch(microphone);
   try {
     const page = await browser.newPage();
     await page.goto(url);

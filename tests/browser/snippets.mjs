@@ -5,7 +5,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { chromium } from "playwright-core";
+import { launch, serveAgents, servePage } from "./chromium.mjs";
 import { readWav, writeMicrophone } from "./wav.mjs";
 
 const [url, wav, document] = process.argv.slice(2);
@@ -16,16 +16,6 @@ if (!url || !wav || !document) {
 
 const ANSWER_MS = 30000;
 const SHOWN = "http://127.0.0.1:8080";
-const AGENTS = new URL("node_modules/@openai/agents-realtime/dist/bundle/", import.meta.url);
-const FLAGS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--autoplay-policy=no-user-gesture-required",
-  "--use-fake-device-for-media-stream",
-  "--use-fake-ui-for-media-stream",
-];
 
 let failed = 0;
 const text = readFileSync(document, "utf8");
@@ -52,8 +42,7 @@ function shown(name) {
 
 /** Runs it as a page of its own; gives what went wrong, "" when words went both ways. */
 async function run(code, microphone) {
-  const args = [...FLAGS, `--use-file-for-fake-audio-capture=${microphone}%noloop`];
-  const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", headless: true, args });
+  const browser = await launch(microphone);
   try {
     const page = await browser.newPage();
     const lines = [];
@@ -67,14 +56,8 @@ async function run(code, microphone) {
         done();
       });
     });
-    const html = `<script type="importmap">{"imports": {"@openai/agents-realtime": "/agents/openai-realtime-agents.mjs"}}</script>
-      <script type="module">${code}</script>`;
-    await page.route("**/snippet", (route) => route.fulfill({ contentType: "text/html", body: html }));
-    await page.route("**/agents/*.mjs", (route) => {
-      const file = new URL(new URL(route.request().url()).pathname.split("/").pop(), AGENTS);
-      return route.fulfill({ contentType: "text/javascript", body: readFileSync(file, "utf8") });
-    });
-    await page.goto(new URL("/snippet", url).href);
+    const library = await serveAgents(page);
+    await servePage(page, url, "snippet", `${library}<script type="module">${code}</script>`);
     const late = new Promise((done) => setTimeout(done, ANSWER_MS, "late"));
     const wasLate = (await Promise.race([over, late])) === "late";
     const good = !wasLate && lines.some((line) => /^You:.*\S/.test(line)) && !lines.some((line) => /^Error/.test(line));

@@ -3,14 +3,15 @@
 //   .ci/sound [--short]     (a server of its own, with embedded recognition and synthesis)
 //   FLOORKEEPER_HTTP=URL node sound.mjs OUTPUT_DIR BARGES ANSWERS UTTERANCE.wav…
 //
-// The microphone and the agent's track are recorded on one clock. Each utterance after the first is said over the answer
-// to the one before: how long that answer still sounds is measured. Then turns are typed, and what is heard of their
-// answers is given to the server's own recogniser. Exit code 0 when both goals are met, 1 when one is missed.
+// The microphone and the agent's track are recorded on one clock. Each utterance after the first is
+// said over the answer to the one before: how long that answer still sounds is measured. Then turns
+// are typed, and what is heard of their answers is given to the server's own recogniser. Exit code 0
+// when both goals are met, 1 when one is missed.
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { chromium } from "playwright-core";
+import { launch, servePage } from "./chromium.mjs";
 import { audible, median, stopMs, utterances, wordErrors } from "./sound-measure.mjs";
 import { readWav, writeWav } from "./wav.mjs";
 
@@ -34,17 +35,8 @@ const LOST_MS = 100;
 const COUNTED_LEAST = 0.75;
 const VOICE_RMS = 0.025;
 const KEY = "any";
-const FLAGS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--autoplay-policy=no-user-gesture-required",
-  "--use-fake-device-for-media-stream",
-  "--use-fake-ui-for-media-stream",
-  // A page that was not fetched from this machine may else open no socket to it.
-  "--disable-features=LocalNetworkAccessChecks",
-];
+/** A page that was not fetched from this machine may else open no socket to it. */
+const SOCKETS = "--disable-features=LocalNetworkAccessChecks";
 
 mkdirSync(folder, { recursive: true });
 const scratch = mkdtempSync(join(tmpdir(), "floorkeeper-sound-"));
@@ -62,8 +54,7 @@ process.exit(missed.length === 0 ? 0 : 1);
 async function run() {
   const microphone = join(scratch, "microphone.wav");
   const { starts, spokenMs } = writeUtterances(microphone);
-  const args = [...FLAGS, `--use-file-for-fake-audio-capture=${microphone}%noloop`];
-  const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", headless: true, args });
+  const browser = await launch(microphone, SOCKETS);
   try {
     const page = await open(browser);
     const typed = Array.from({ length: answers }, (_, i) => `Go on with part ${i + 1}.`);
@@ -115,8 +106,7 @@ async function open(browser) {
   const html = `<canvas width="1580" height="280"></canvas>
     <script type="text/plain" id="worklet">${script("sound-worklet.mjs")}</script>
     <script type="module">${script("sound-page.mjs")}</script>`;
-  await page.route("**/sound", (route) => route.fulfill({ contentType: "text/html", body: html }));
-  await page.goto(new URL("/sound", url).href);
+  await servePage(page, url, "sound", html);
   await page.waitForFunction("window.hold");
   return page;
 }

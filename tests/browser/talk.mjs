@@ -5,7 +5,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { chromium } from "playwright-core";
+import { launch } from "./chromium.mjs";
 import { pageChecks } from "./page.mjs";
 import { pathChecks } from "./paths.mjs";
 import { waitFor } from "./poll.mjs";
@@ -22,16 +22,7 @@ if (!url || !wav || !folder) {
 const ANSWER_MS = 20000;
 const GAP_S = 26;
 const MIC = { leadS: 1, gapS: GAP_S, tailS: 40, maxS: 6 };
-const FLAGS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-  "--autoplay-policy=no-user-gesture-required",
-];
+const QUIET = ["--disable-quic", "--disable-component-update", "--disable-sync"];
 /** WebRTC is what the page does by itself. */
 const PATHS = [
   { name: "webrtc", query: "" },
@@ -50,8 +41,8 @@ mkdirSync(folder, { recursive: true });
 const scratch = mkdtempSync(join(tmpdir(), "floorkeeper-talk-"));
 try {
   for (const path of PATHS) await spokenCall(path);
-  await pageChecks({ url, folder, check, launch });
-  await pathChecks({ url, folder, check, launch, wav, scratch });
+  await pageChecks({ url, folder, check, launch: open });
+  await pathChecks({ url, folder, check, launch: open, wav, scratch });
 } catch (error) {
   check("the run came to its end", false, error.stack);
 } finally {
@@ -60,23 +51,15 @@ try {
 console.log(problems.length === 0 ? "talk page: all checks passed" : `talk page: ${problems.length} failed`);
 process.exit(problems.length === 0 ? 0 : 1);
 
-/** A browser of its own; `microphone` is a WAV file, null for none. */
-async function launch(microphone) {
-  const media = microphone
-    ? [
-        "--use-fake-device-for-media-stream",
-        "--use-fake-ui-for-media-stream",
-        `--use-file-for-fake-audio-capture=${microphone}%noloop`,
-      ]
-    : [];
-  return chromium.launch({ executablePath: "/usr/bin/chromium", headless: true, args: [...FLAGS, ...media] });
+function open(microphone) {
+  return launch(microphone, ...QUIET);
 }
 
 async function spokenCall(path) {
   console.log(`a spoken call over ${path.name}:`);
   const microphone = join(scratch, "microphone.wav");
   const when = writeMicrophone(readWav(wav), microphone, MIC);
-  const browser = await launch(microphone);
+  const browser = await open(microphone);
   const page = await browser.newPage({ viewport: SIZES.wide });
   const errors = watchErrors(page);
   try {

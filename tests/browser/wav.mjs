@@ -1,8 +1,8 @@
-// Builds the microphone of the test: silence, the utterance, a gap, the utterance again, silence.
+// Reads and writes recordings, of 16 bits a sample and one channel.
 
 import { readFileSync, writeFileSync } from "node:fs";
 
-/** Reads a PCM16 WAV as mono; anything else is refused with what it was. */
+/** Reads the first channel of a PCM16 WAV; anything else is refused with what it was. */
 export function readWav(path) {
   const bytes = readFileSync(path);
   if (bytes.toString("latin1", 0, 4) !== "RIFF") throw new Error(`${path}: not a RIFF WAV file`);
@@ -50,7 +50,10 @@ export function writeWav(target, { rate, pcm }) {
   writeFileSync(target, out);
 }
 
-/** Writes the microphone file; returns when each utterance starts and ends, in seconds. */
+/**
+ * Writes the microphone file: silence, the utterance, a gap, the utterance again, silence. Returns
+ * when each utterance starts and ends, in seconds.
+ */
 export function writeMicrophone(source, target, { leadS, gapS, tailS, maxS }) {
   const { rate } = source;
   const spoken = source.pcm.subarray(0, Math.min(source.pcm.length, Math.round(maxS * rate)));

@@ -169,14 +169,7 @@ async def reconnect(address: str, relay: Relay, wav: list[bytes]) -> str:
     return f"told {type(lost).__name__}; the next session: " + await spoken_turn(address, relay, wav)
 
 
-SCENARIOS: dict[str, Scenario] = {
-    "spoken_turn": spoken_turn,
-    "barge_in": barge_in,
-    "function_call": function_call,
-    "text_turn": text_turn,
-    "error": error,
-    "reconnect": reconnect,
-}
+SCENARIOS: list[Scenario] = [spoken_turn, barge_in, function_call, text_turn, error, reconnect]
 
 if __name__ == "__main__":
     set_tracing_disabled(True)

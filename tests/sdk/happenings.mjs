@@ -47,7 +47,10 @@ export class Happenings {
     });
   }
 
-  /** The n-th response from position `since` that came to its end: not those that their caller spoke into. */
+  /**
+   * The n-th response from position `since` that came to its end: not those that their caller spoke
+   * into.
+   */
   async completed(since = 0, n = 1) {
     const found = () => {
       const responses = this.of('response.done', since).map(({ response }) => response);

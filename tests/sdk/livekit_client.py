@@ -221,14 +221,7 @@ async def reconnect(address: str, relay: Relay, wav: list[bytes]) -> str:
         return f"cut while it spoke, called again, heard {asked.text_content!r}"
 
 
-SCENARIOS: dict[str, Scenario] = {
-    "spoken_turn": spoken_turn,
-    "barge_in": barge_in,
-    "function_call": function_call,
-    "text_turn": text_turn,
-    "error": error,
-    "reconnect": reconnect,
-}
+SCENARIOS: list[Scenario] = [spoken_turn, barge_in, function_call, text_turn, error, reconnect]
 
 if __name__ == "__main__":
     sys.exit(main(__doc__.splitlines()[0], SCENARIOS))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import struct
-import sys
 import wave
 from pathlib import Path
 from typing import Any, Awaitable, Callable, TypeVar
@@ -45,6 +44,17 @@ def read_wav(path: Path) -> list[bytes]:
     pcm = struct.pack(f"<{count}h", *resampled)
     pcm += bytes(-len(pcm) % FRAME_BYTES)
     return [pcm[i : i + FRAME_BYTES] for i in range(0, len(pcm), FRAME_BYTES)]
+
+
+def check_server(parser: argparse.ArgumentParser, address: str, like: str) -> None:
+    """Refuses what is no address, and TLS: a relay's address is in nobody's certificate."""
+    try:
+        parts = urlsplit(address)
+        good = parts.scheme == "ws" and parts.hostname and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        parser.error(f"{address}: an address like {like} is right")
 
 
 class Microphone:
@@ -129,7 +139,8 @@ class Relay:
     """Passes connections on to the server and cuts them when told."""
 
     def __init__(self, server: str) -> None:
-        self._to = urlsplit(server)
+        to = urlsplit(server)
+        self._to = (to.hostname, to.port or 80)
         self._writers: set[asyncio.StreamWriter] = set()
         self._passing: set[asyncio.Task[None]] = set()
         self.address = ""
@@ -139,7 +150,7 @@ class Relay:
         self.address = "127.0.0.1:{}".format(self._listener.sockets[0].getsockname()[1])
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection(self._to.hostname, self._to.port)
+        far_reader, far_writer = await asyncio.open_connection(*self._to)
         self._writers |= {writer, far_writer}
         for source, target in ((reader, far_writer), (far_reader, writer)):
             task = asyncio.create_task(self._copy(source, target))
@@ -186,15 +197,15 @@ async def _run(name: str, scenario: Scenario, server: str, wav: list[bytes]) -> 
     return good
 
 
-def main(what: str, scenarios: dict[str, Scenario], at_once: int = 6) -> int:
+def main(what: str, scenarios: list[Scenario], at_once: int = 6) -> int:
     """Runs so many at once, each over a connection of its own: most of the time an answer is spoken."""
+    named = {scenario.__name__: scenario for scenario in scenarios}
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument("server", help="as in ws://127.0.0.1:8080")
     parser.add_argument("wav", type=Path, help="a question, 16-bit PCM")
-    parser.add_argument("--only", action="append", choices=list(scenarios), default=None)
+    parser.add_argument("--only", action="append", choices=list(named), default=None)
     args = parser.parse_args()
-    if not args.server.startswith("ws://"):
-        parser.error(f"{args.server}: an address like ws://127.0.0.1:8080 is right")
+    check_server(parser, args.server, "ws://127.0.0.1:8080")
     try:
         wav = read_wav(args.wav)
     except (OSError, ValueError, wave.Error) as error:
@@ -205,9 +216,9 @@ def main(what: str, scenarios: dict[str, Scenario], at_once: int = 6) -> int:
 
         async def run(name: str) -> bool:
             async with turns:
-                return await _run(name, scenarios[name], args.server, wav)
+                return await _run(name, named[name], args.server, wav)
 
-        return await asyncio.gather(*(run(name) for name in args.only or scenarios))
+        return await asyncio.gather(*(run(name) for name in args.only or named))
 
     results = asyncio.run(all_of_them())
     print(f"{sum(results)} of {len(results)} scenarios passed")

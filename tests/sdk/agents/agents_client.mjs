@@ -2,15 +2,16 @@
 // Holds real conversations with a Realtime server through `@openai/agents-realtime`.
 //
 //     npm install
-//     node agents_client.mjs ws://127.0.0.1:8080/v1/realtime question.wav [--only NAME] [--tool get_weather]
+//     node agents_client.mjs ws://127.0.0.1:8080/v1/realtime question.wav [--only NAME] [--tool NAME]
 //
-// One line a scenario; exit 0 when all passed, 1 when one did not, 2 on wrong arguments. The server must
-// be able to call the tool, and its answers must last three seconds or more (see ../openai_client.py).
+// One line a scenario; exit 0 when all passed, 1 when one did not, 2 on wrong arguments. The server
+// must be able to call the tool (get_weather), and its answers must last three seconds or more (see
+// ../openai_client.py).
 import { OpenAIRealtimeWebSocket, RealtimeAgent, RealtimeSession, tool } from '@openai/agents-realtime';
 import { z } from 'zod';
 import { check, Happenings } from '../happenings.mjs';
 import { openRelay } from '../relay.mjs';
-import { openMicrophone, readWav } from '../sound.mjs';
+import { openMicrophone, readFrames } from '../sound.mjs';
 
 function usage(what) {
   console.error(`error: ${what}`);
@@ -188,10 +189,10 @@ async function run(name, url, wav, toolName) {
     parameters: z.object({ city: z.string() }),
     execute: async ({ city }) => `sunny in ${city}`,
   });
-  const { hostname, port } = new URL(url);
-  const relay = await openRelay(hostname, Number(port));
-  const near = url.replace(`${hostname}:${port}`, `127.0.0.1:${relay.port}`);
-  const caller = new Caller(near, name === 'function_call' ? [weather] : []);
+  const near = new URL(url);
+  const relay = await openRelay(near);
+  near.host = `127.0.0.1:${relay.port}`;
+  const caller = new Caller(near.href, name === 'function_call' ? [weather] : []);
   let verdict;
   let good = true;
   try {
@@ -220,11 +221,11 @@ for (let n = 0; n < args.length; n++) {
   else options[args[n]].push(args[++n]);
 }
 const [url, path] = plain;
-if (!url?.startsWith('ws://')) usage('the server is an address like ws://127.0.0.1:8080/v1/realtime');
+if (!url?.startsWith('ws://') || !URL.canParse(url)) usage('the server is an address like ws://127.0.0.1:8080/v1/realtime');
 if (!path) usage('a question as a WAV file is needed');
 let wav;
 try {
-  wav = readWav(path);
+  wav = readFrames(path);
 } catch (error) {
   usage(error.message);
 }

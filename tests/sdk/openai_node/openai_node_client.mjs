@@ -2,15 +2,16 @@
 // Holds real conversations with a Realtime server through the `openai` package for Node.
 //
 //     npm install
-//     NODE_EXTRA_CA_CERTS=ca.pem node openai_node_client.mjs https://127.0.0.1:8080/v1 question.wav [--only NAME]
+//     export NODE_EXTRA_CA_CERTS=ca.pem
+//     node openai_node_client.mjs https://127.0.0.1:8080/v1 question.wav [--only NAME]
 //
-// The package speaks TLS only. One line a scenario; exit 0 when all passed, 1 when one did not, 2 on wrong
-// arguments. The server must call get_weather, and its answers must last three seconds or more.
+// The package speaks TLS only. One line a scenario; exit 0 when all passed, 1 when one did not, 2 on
+// wrong arguments. The server must call get_weather, and its answers must last three seconds or more.
 import OpenAI from 'openai';
 import { OpenAIRealtimeWS } from 'openai/realtime/ws';
 import { check, Happenings } from '../happenings.mjs';
 import { openRelay } from '../relay.mjs';
-import { openMicrophone, readWav } from '../sound.mjs';
+import { openMicrophone, readFrames } from '../sound.mjs';
 
 const TRANSCRIPTION = { input: { transcription: { model: 'default' } } };
 const COMPLETED = 'conversation.item.input_audio_transcription.completed';
@@ -154,7 +155,7 @@ const scenarios = {
 };
 
 async function run(name, server, wav) {
-  const relay = await openRelay(server.hostname, Number(server.port));
+  const relay = await openRelay(server);
   const caller = new Caller(relay, name === 'reconnect' ? { reconnect: true } : {});
   let verdict;
   let good = true;
@@ -180,14 +181,14 @@ function usage(what) {
 }
 
 const [address, path, option, only] = process.argv.slice(2);
-if (!address?.startsWith('https://')) usage('the server is an address like https://127.0.0.1:8080/v1');
+if (!address?.startsWith('https://') || !URL.canParse(address)) usage('the server is an address like https://127.0.0.1:8080/v1');
 if (!path) usage('a question as a WAV file is needed');
 if (option && (option !== '--only' || !(only in scenarios))) {
   usage(`--only takes one of ${Object.keys(scenarios).join(', ')}`);
 }
 let wav;
 try {
-  wav = readWav(path);
+  wav = readFrames(path);
 } catch (error) {
   usage(error.message);
 }
