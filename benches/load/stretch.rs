@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Sound after a gap like this belongs to a new stretch.
+const GAP: Duration = Duration::from_millis(500);
+
 /// Sound without a gap: when each piece came, and where in the sound it stands.
 #[derive(Debug, Default)]
 pub struct Stretch {
@@ -18,9 +21,9 @@ pub struct Late {
 }
 
 impl Stretch {
-    /// When the newest piece came.
-    pub fn last(&self) -> Option<Duration> {
-        self.pieces.last().map(|&(at, _)| at)
+    /// A piece that comes `now` belongs to it.
+    pub fn goes_on(&self, now: Duration) -> bool {
+        self.pieces.last().is_some_and(|&(at, _)| now <= at + GAP)
     }
 
     /// A piece came.

@@ -19,20 +19,11 @@ use crate::callers::{Shared, now};
 use crate::percentiles::us;
 use crate::sound::{CYCLE_FRAMES, SPEECH_FRAMES, first_position};
 use crate::stretch::Stretch;
+use crate::turns;
 
 const FRAME: Duration = Duration::from_millis(20);
 const FRAME_TICKS: u32 = 960;
 const CLOCK_HZ: u64 = 48_000;
-/// Sound after a gap like this belongs to a new stretch.
-const GAP: Duration = Duration::from_millis(500);
-/// Turn taking by the client.
-const MANUAL_TURNS: &str = concat!(
-    r#"{"type":"session.update","session":{"type":"realtime","#,
-    r#""audio":{"input":{"turn_detection":null}}}}"#
-);
-const TURN_BEGINS: &str = r#"{"type":"input_audio_buffer.clear"}"#;
-const TURN_OVER: [&str; 2] =
-    [r#"{"type":"input_audio_buffer.commit"}"#, r#"{"type":"response.create"}"#];
 
 pub struct Caller {
     offering: Offering,
@@ -175,7 +166,7 @@ impl Caller {
             self.state = State::Open;
             self.shared.setup_us.borrow_mut().push(us(self.asked_at.elapsed()));
             if self.turns {
-                self.say(MANUAL_TURNS);
+                self.say(turns::MANUAL);
             }
         }
     }
@@ -227,8 +218,7 @@ impl Caller {
         let position = self.position;
         self.position = (position + 1) % CYCLE_FRAMES;
         if self.turns && position == 0 {
-            // As a push-to-talk client does: what was heard before is no part of the turn.
-            self.say(TURN_BEGINS);
+            self.say(turns::BEGINS);
             self.turn_is_whole = true;
         }
         let header = browser::header(self.sequence, self.timestamp);
@@ -239,13 +229,13 @@ impl Caller {
             let _ = sender.write_rtp(now(), Packet { header, payload });
         }
         if self.turns && position + 1 == SPEECH_FRAMES && self.turn_is_whole {
-            TURN_OVER.iter().for_each(|event| self.say(event));
+            turns::OVER.iter().for_each(|event| self.say(event));
         }
     }
 
     fn hear(&mut self, packet: &Packet) {
         let now = self.shared.start.elapsed();
-        if self.stretch.last().is_none_or(|last| now > last + GAP) {
+        if !self.stretch.goes_on(now) {
             self.close_stretch();
             self.stretch_from = packet.header.timestamp;
         }

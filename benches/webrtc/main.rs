@@ -36,6 +36,8 @@ mod sound;
 mod stretch;
 #[path = "../load/table.rs"]
 mod table;
+#[path = "../load/turns.rs"]
+mod turns;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -17,18 +17,12 @@ use crate::process::{Busy, Spent, Usage, usage};
 use crate::server::Detection;
 use crate::sound::{CYCLE_FRAMES, SPEECH_FRAMES, first_position};
 use crate::stretch::Stretch;
+use crate::turns;
 
-/// Turn taking by the client.
-const MANUAL_TURNS: &str = concat!(
-    r#"{"type":"session.update","session":{"type":"realtime","#,
-    r#""audio":{"input":{"turn_detection":null}}}}"#
-);
 /// A frame every twenty milliseconds; each call has its own millisecond of the twenty.
 const SLOTS: usize = 20;
 /// A caller whose messages are stuck for this many bytes has lost its server.
 const STUCK_BYTES: usize = 256 << 10;
-/// Sound after a gap like this belongs to a new stretch.
-const GAP: Duration = Duration::from_millis(500);
 
 /// A run's plan.
 pub struct Plan<'a> {
@@ -159,7 +153,7 @@ async fn open(port: u16, plan: &Plan<'_>, index: usize) -> Result<Call, String> 
         return Err(format!("call {index}: {}", String::from_utf8_lossy(&answer)));
     }
     if !plan.floor && plan.detection == Detection::Off {
-        stream.write_all(&text_frame(MANUAL_TURNS)).await.map_err(refuse)?;
+        stream.write_all(&text_frame(turns::MANUAL)).await.map_err(refuse)?;
     }
     let mut state = State::default();
     state.reader.read(&answer[head_end..], |_| {});
@@ -184,10 +178,8 @@ impl<'a> Wheel<'a> {
     fn new(shared: &'a Shared) -> Wheel<'a> {
         let mut ticks = tokio::time::interval(Duration::from_millis(1));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-        let turn_begins = text_frame(r#"{"type":"input_audio_buffer.clear"}"#);
-        let turn_over =
-            [r#"{"type":"input_audio_buffer.commit"}"#, r#"{"type":"response.create"}"#]
-                .map(text_frame);
+        let turn_begins = text_frame(turns::BEGINS);
+        let turn_over = turns::OVER.map(text_frame);
         Wheel { shared, tick: 0, ticks, turn_begins, turn_over }
     }
 
@@ -207,7 +199,6 @@ impl<'a> Wheel<'a> {
         call.position.set((position + 1) % CYCLE_FRAMES);
         let manual = !plan.floor && plan.detection == Detection::Off;
         if manual && position == 0 {
-            // As a push-to-talk client does: what was heard before is no part of the turn.
             call.send(&self.turn_begins, self.shared);
             call.turn_is_whole.set(true);
         }
@@ -279,7 +270,7 @@ impl State {
     fn on(&mut self, now: Duration, seen: Seen, shared: &Shared) {
         match seen {
             Seen::Audio(length) => {
-                if self.stretch.last().is_some_and(|last| now > last + GAP) {
+                if !self.stretch.goes_on(now) {
                     self.close_stretch(shared);
                 }
                 self.stretch.push(now, self.length);
