@@ -33,8 +33,8 @@ pub(super) fn bind(config: &Config, clock: Clock) -> Result<Option<(SipPort, Inv
         rtp_ports: sip.rtp_ports.clone(),
         t1: sip.t1,
         media_timeout: sip.media_timeout,
-        dialogs_max: connections.total as usize,
-        dialogs_each_max: connections.per_address as usize,
+        most: connections.total,
+        most_each: connections.per_address,
     };
     match SipPort::bind(settings, Arc::new(clock)) {
         Ok(bound) => Ok(Some(bound)),
