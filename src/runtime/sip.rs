@@ -109,8 +109,9 @@ async fn begin(
     settings: crate::leg::Settings,
     ringing: Ringing,
 ) {
-    let leg: Box<dyn Leg> = match ringing.answer() {
-        Ok(leg) => Box::new(leg),
+    let leg: Box<dyn Leg> = match ringing.answer().await {
+        Ok(Some(leg)) => Box::new(leg),
+        Ok(None) => return,
         Err(problem) => return tracing::error!("a call finds no port for its sound: {problem}"),
     };
     if let Some(lease) = slot.use_it() {
