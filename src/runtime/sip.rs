@@ -33,8 +33,8 @@ pub(super) fn bind(config: &Config, clock: Clock) -> Result<Option<(SipPort, Inv
         rtp_ports: sip.rtp_ports.clone(),
         t1: sip.t1,
         media_timeout: sip.media_timeout,
-        dialogs_max: connections.total as usize,
-        dialogs_each_max: connections.per_address as usize,
+        most: connections.total,
+        most_each: connections.per_address,
     };
     match SipPort::bind(settings, Arc::new(clock)) {
         Ok(bound) => Ok(Some(bound)),
@@ -109,8 +109,9 @@ async fn begin(
     settings: crate::leg::Settings,
     ringing: Ringing,
 ) {
-    let leg: Box<dyn Leg> = match ringing.answer() {
-        Ok(leg) => Box::new(leg),
+    let leg: Box<dyn Leg> = match ringing.answer().await {
+        Ok(Some(leg)) => Box::new(leg),
+        Ok(None) => return,
         Err(problem) => return tracing::error!("a call finds no port for its sound: {problem}"),
     };
     if let Some(lease) = slot.use_it() {

@@ -11,6 +11,7 @@ use crate::leg::{FromCaller, ToCaller};
 use crate::time::Timestamp;
 
 mod jitter;
+pub mod places;
 pub mod realtime;
 pub mod resume;
 pub mod sip;

@@ -12,7 +12,7 @@ fn counted(rig: &Rig, what: Count) -> u64 {
     rig.service().sip().unwrap().counts().of(what)
 }
 
-async fn until_counted(rig: &Rig, what: Count, count: u64) {
+pub async fn until_counted(rig: &Rig, what: Count, count: u64) {
     eventually("it is counted", || match counted(rig, what) {
         found if found >= count => Ok(()),
         found => Err(format!("{found} {}", what.label())),

@@ -33,6 +33,28 @@ async fn a_caller_is_greeted_heard_and_answered() {
     rig.quiet().await;
 }
 
+/// A caller who makes no offer says only in the ACK where it hears; nothing is said before.
+#[tokio::test]
+async fn a_caller_who_makes_no_offer_hears_the_whole_greeting() {
+    let rig = serve(&[GREETS]).await;
+    let mut phone = Phone::new(&rig).await;
+    phone.invite("", &[]).await;
+    let offer = phone.final_answer().await;
+    phone.take_answer(&offer);
+    assert!(offer.body().contains("a=sendrecv\r\n"), "{}", offer.text);
+    for _ in 0..4 {
+        assert_eq!(phone.until_told("200").await.text, offer.text, "said until it is acknowledged");
+    }
+    phone.ack(&phone.offer("0", "sendrecv")).await;
+    phone.until("the greeting is heard", |phone| phone.heard_ms() >= 700).await;
+    phone.speak(900);
+    phone.until("the answer is heard", |phone| phone.heard_ms() >= 1_200).await;
+    let request = rig.model.asked("What happened then?").expect("a spoken turn");
+    assert_eq!(last_words(&request), GREETING, "the greeting was heard to its end");
+    phone.hang_up().await;
+    rig.quiet().await;
+}
+
 /// DESIGN 4, *Barge-in*: RTP stops, nothing of the old answer follows, and history is what was
 /// heard.
 #[tokio::test]

@@ -243,11 +243,16 @@ impl Phone {
     /// Waits for the answer and acknowledges it.
     pub async fn answered(&mut self) -> Heard {
         let answer = self.final_answer().await;
+        self.take_answer(&answer);
+        self.ack("").await;
+        answer
+    }
+
+    /// From now on it speaks to where the server says that it hears.
+    pub fn take_answer(&mut self, answer: &Heard) {
         assert_eq!(answer.what(), "200", "{}", answer.text);
         self.uri = answer.field("Contact").unwrap().trim_matches(['<', '>']).to_owned();
         self.sound_to = Some(SocketAddr::new(self.server.ip(), answer.sound_port()));
-        self.ack("").await;
-        answer
     }
 
     /// Hangs up, and waits for the answer to that.

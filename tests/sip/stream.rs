@@ -1,9 +1,11 @@
 //! SIP over TCP: messages in pieces and in one, and a stream that has lost its frame.
 
+use floorkeeper::transport::sip::Count;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::bad_input::until_counted;
 use crate::conversation::GREETS;
 use crate::phone::{Heard, Phone, branch, serve};
 use crate::rig::LIMIT;
@@ -86,5 +88,44 @@ async fn a_stream_that_has_lost_its_frame_is_closed() {
         timeout(LIMIT, stream.read_to_string(&mut said)).await.expect("closed").unwrap();
         assert!(said.starts_with("SIP/2.0 400 Bad Request"), "{said}");
     }
+    rig.quiet().await;
+}
+
+/// The connection is closed without a word.
+async fn is_turned_away(mut stream: TcpStream) {
+    let read = timeout(LIMIT, stream.read(&mut [0])).await.expect("closed");
+    assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+}
+
+/// Who may not ring takes no place that others need.
+#[tokio::test]
+async fn who_is_no_peer_has_no_connection() {
+    let rig = serve(&["sip.peers=[\"192.0.2.0/24\"]"]).await;
+    let phone = Phone::new(&rig).await;
+    is_turned_away(TcpStream::connect(phone.server).await.unwrap()).await;
+    until_counted(&rig, Count::Strangers, 1).await;
+    rig.quiet().await;
+}
+
+/// One address has so many connections and no more; those it has are served.
+#[tokio::test]
+async fn one_address_does_not_take_every_connection() {
+    let rig = serve(&["connections.per_address=2"]).await;
+    let phone = Phone::new(&rig).await;
+    let options = phone.write("OPTIONS", 1, &branch(), &[], "");
+    let mut streams = Vec::new();
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(phone.server).await.unwrap();
+        stream.write_all(options.as_bytes()).await.unwrap();
+        told(&mut stream, &mut String::new(), "200").await;
+        streams.push(stream);
+    }
+    is_turned_away(TcpStream::connect(phone.server).await.unwrap()).await;
+    until_counted(&rig, Count::Flood, 1).await;
+    for stream in &mut streams {
+        stream.write_all(options.as_bytes()).await.unwrap();
+        told(stream, &mut String::new(), "200").await;
+    }
+    drop(streams);
     rig.quiet().await;
 }

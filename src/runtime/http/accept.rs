@@ -1,9 +1,8 @@
 //! Our own accept loop: bounds, deadlines and TCP_NODELAY that the ready-made one lacks.
 
-use std::collections::HashMap;
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -21,7 +20,9 @@ use super::realtime::HANDSHAKE_MAX;
 use super::stall::Unstalled;
 use super::tls::Secured;
 use super::{Site, routes};
-use crate::config::{Connections, Tls};
+use crate::config::Tls;
+pub(super) use crate::transport::places::Place;
+use crate::transport::places::Places;
 
 /// How long to pause when the process has no file descriptor left.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(100);
@@ -67,7 +68,8 @@ pub async fn bind(address: SocketAddr) -> Result<Listening, String> {
 
 /// Serves until told to stop. Connections that are upgraded live on in their calls' tasks.
 pub async fn serve(listening: Listening, site: Site, mut stop: watch::Receiver<bool>) {
-    let bounds = Arc::new(Bounds::new(site.service.config.connections.clone()));
+    let most = &site.service.config.connections;
+    let places = Arc::new(Places::new(most.total, most.per_address));
     let app = routes(site);
     let tls = listening.tls;
     if let Some(tls) = &tls {
@@ -79,7 +81,7 @@ pub async fn serve(listening: Listening, site: Site, mut stop: watch::Receiver<b
             _ = stop.changed() => return,
         };
         match accepted {
-            Ok((stream, peer)) => match bounds.clone().take(peer.ip()) {
+            Ok((stream, peer)) => match places.clone().take(peer.ip()) {
                 Some(place) => {
                     // A socket that refuses the option still works, only slower.
                     let _ = stream.set_nodelay(true);
@@ -168,54 +170,6 @@ async fn connection(
         _ = stop.changed() => {
             http.as_mut().graceful_shutdown();
             let _ = http.await;
-        }
-    }
-}
-
-/// How many connections there are, in all and by address.
-struct Bounds {
-    most: Connections,
-    held: Mutex<(u32, HashMap<IpAddr, u32>)>,
-}
-
-/// A connection's place; given back when the connection is over, as a call too.
-pub(super) struct Place {
-    bounds: Arc<Bounds>,
-    address: IpAddr,
-}
-
-impl Bounds {
-    fn new(most: Connections) -> Bounds {
-        Bounds { most, held: Mutex::default() }
-    }
-
-    fn take(self: Arc<Self>, address: IpAddr) -> Option<Place> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let (total, addresses) = &mut *held;
-        let of_address = addresses.entry(address).or_insert(0);
-        if *total >= self.most.total || *of_address >= self.most.per_address {
-            if *of_address == 0 {
-                addresses.remove(&address);
-            }
-            return None;
-        }
-        *total += 1;
-        *of_address += 1;
-        drop(held);
-        Some(Place { bounds: self, address })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut held = self.bounds.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let (total, addresses) = &mut *held;
-        *total = total.saturating_sub(1);
-        if let Some(count) = addresses.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                addresses.remove(&self.address);
-            }
         }
     }
 }

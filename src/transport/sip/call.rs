@@ -84,7 +84,6 @@ pub struct Ringing {
     /// Who rings whom.
     pub invited: Invited,
     peer: SocketAddr,
-    media: Option<Media>,
     orders: mpsc::Sender<Order>,
     said: mpsc::Receiver<Said>,
     shared: Arc<Shared>,
@@ -106,14 +105,16 @@ impl Ringing {
         while !matches!(self.said.recv().await, Some(Said::Ended(_)) | None) {}
     }
 
-    /// Answers the call: from now on it is heard.
-    pub fn answer(self) -> std::io::Result<SipLeg> {
+    /// Answers the call; it begins when it is agreed where sound goes, which whoever made no offer
+    /// says only in the ACK. `None`: the caller has given up.
+    pub async fn answer(self) -> std::io::Result<Option<SipLeg>> {
         let socket = rtp_port::bind(self.shared.rtp())?;
         let at = SocketAddr::new(self.shared.media_ip(), socket.local_addr()?.port());
         self.order(Order::Accept { at });
-        let Ringing { peer, media, orders, said, shared, .. } = self;
-        let line = Line { orders, said };
-        Ok(SipLeg::new(shared, line, socket, peer.ip(), media))
+        let Ringing { peer, orders, said, shared, .. } = self;
+        let mut line = Line { orders, said };
+        let Some(media) = line.agreed().await else { return Ok(None) };
+        Ok(Some(SipLeg::new(shared, line, socket, peer.ip(), media)))
     }
 
     fn order(&self, order: Order) {
@@ -127,6 +128,21 @@ impl Ringing {
 pub(super) struct Line {
     pub orders: mpsc::Sender<Order>,
     pub said: mpsc::Receiver<Said>,
+}
+
+impl Line {
+    /// Waits until it is agreed how sound goes; `None`: it never will be. The signalling bounds the
+    /// wait.
+    async fn agreed(&mut self) -> Option<Media> {
+        loop {
+            match self.said.recv().await? {
+                Said::Media(media) => return Some(media),
+                // Nobody has said anything yet that a key could answer.
+                Said::Key(_) => {}
+                Said::Ended(_) => return None,
+            }
+        }
+    }
 }
 
 /// The task that speaks SIP for one call.
@@ -166,8 +182,7 @@ impl Signalling {
             to: user(&request.uri),
             call_id: request.fields.get("call-id").unwrap_or_default().to_owned(),
         };
-        let media = dialog.media().cloned();
-        let ringing = Ringing { invited, peer, media, orders, said: hears, shared: shared.clone() };
+        let ringing = Ringing { invited, peer, orders, said: hears, shared: shared.clone() };
         let (orders, said) = (Some(ordered), Some(said));
         (ringing, Signalling { dialog, inbox, orders, said, way, shared, seat })
     }

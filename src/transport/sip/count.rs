@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum Count {
     /// A message that is none, or a request that is wrong.
     Malformed,
-    /// A message of somebody who may not ring here.
+    /// A message or a connection of somebody who may not ring here.
     Strangers,
     /// A request of somebody who has to say a password first.
     Unproven,
@@ -15,7 +15,7 @@ pub enum Count {
     Nobodys,
     /// A message whose call did not keep up.
     Overrun,
-    /// An INVITE beyond what is remembered at once.
+    /// An INVITE beyond what is remembered at once, or a connection beyond what is open.
     Flood,
     /// A parser broke, and the message with it.
     Broken,

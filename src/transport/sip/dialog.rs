@@ -151,11 +151,6 @@ impl Dialog {
         Ok(dialog)
     }
 
-    /// What was agreed on so far.
-    pub fn media(&self) -> Option<&Media> {
-        self.media.as_ref()
-    }
-
     /// The INVITE that began it.
     pub fn request(&self) -> &Request {
         &self.invite.request

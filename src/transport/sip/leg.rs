@@ -49,7 +49,7 @@ pub struct SipLeg {
     said: mpsc::Receiver<Said>,
     socket: UdpSocket,
     source: Source,
-    media: Option<Media>,
+    media: Media,
     ear: SoundIn,
     keys: Keys,
     mouth: SoundOut,
@@ -88,16 +88,18 @@ impl SipLeg {
         line: Line,
         socket: UdpSocket,
         peer: IpAddr,
-        media: Option<Media>,
+        media: Media,
     ) -> SipLeg {
         let clock = shared.clock();
         let now = clock.now();
-        let mut leg = SipLeg {
+        let mut source = Source::of(peer);
+        source.agree(media.remote);
+        SipLeg {
             orders: line.orders,
             said: line.said,
             socket,
-            source: Source::of(peer),
-            media: None,
+            source,
+            media,
             ear: SoundIn::new(now),
             keys: Keys::default(),
             mouth: SoundOut::new(now, rand::random()),
@@ -109,11 +111,7 @@ impl SipLeg {
             state: State::Open,
             shared,
             clock,
-        };
-        if let Some(media) = media {
-            leg.agree(now, media);
         }
-        leg
     }
 
     /// Where its sound comes in.
@@ -158,22 +156,18 @@ impl SipLeg {
     fn agree(&mut self, now: Timestamp, media: Media) {
         self.source.agree(media.remote);
         self.alive = now;
-        let silenced = !media.sends && self.sends();
-        self.media = Some(media);
+        let silenced = self.media.sends && !media.sends;
+        self.media = media;
         if silenced {
             self.mouth.clear();
             self.tell_cut();
         }
     }
 
-    fn sends(&self) -> bool {
-        self.media.as_ref().is_some_and(|media| media.sends)
-    }
-
     /// What the caller sends is the caller's voice. On hold it is music at best: who does not hear
     /// us says nothing to us.
     fn hears(&self) -> bool {
-        self.media.as_ref().is_none_or(|media| media.hears && media.sends)
+        self.media.hears && self.media.sends
     }
 
     /// What sounded was heard so far and no further.
@@ -221,17 +215,17 @@ impl SipLeg {
         let packet = rtp::parse(bytes).filter(|packet| packet.payload.len() <= rtp::PAYLOAD_MAX);
         let Some(packet) = packet else { return counts.add(Count::RtpMalformed) };
         self.alive = now;
-        if self.media.as_ref().is_some_and(|media| media.events == Some(packet.payload_type)) {
+        if self.media.events == Some(packet.payload_type) {
             if let Some(key) = self.keys.hear(&packet) {
                 self.hear(FromCaller::Dtmf(key));
             }
             return;
         }
-        let law = match (packet.payload_type, &self.media) {
-            (kind, Some(media)) if kind == media.payload_type => media.law,
+        let law = match packet.payload_type {
+            kind if kind == self.media.payload_type => self.media.law,
             // Either was offered or may be, and each says which it is.
-            (0, _) => Law::Mu,
-            (8, _) => Law::A,
+            0 => Law::Mu,
+            8 => Law::A,
             _ => return counts.add(Count::RtpUnknownType),
         };
         if self.hears() && !packet.payload.is_empty() {
@@ -244,11 +238,9 @@ impl SipLeg {
         if !heard.is_empty() {
             self.hear(FromCaller::Audio(heard));
         }
-        if self.sends() && matches!(self.state, State::Open) {
+        if self.media.sends && matches!(self.state, State::Open) {
             let mut packets = Vec::new();
-            if let Some(how) = self.spoken() {
-                self.mouth.keep_alive(now, how, &mut packets);
-            }
+            self.mouth.keep_alive(now, self.spoken(), &mut packets);
             self.send_packets(packets);
         }
         let silent_until = self.silent_until();
@@ -279,9 +271,8 @@ impl SipLeg {
         self.silent_until().map_or(due, |until| due.min(until))
     }
 
-    fn spoken(&self) -> Option<Spoken> {
-        let media = self.media.as_ref()?;
-        Some(Spoken { law: media.law, payload_type: media.payload_type })
+    fn spoken(&self) -> Spoken {
+        Spoken { law: self.media.law, payload_type: self.media.payload_type }
     }
 
     fn say(&mut self, now: Timestamp, what: ToCaller) {
@@ -315,15 +306,13 @@ impl SipLeg {
         if sounding.cut {
             return;
         }
-        if !self.media.as_ref().is_some_and(|media| media.sends) {
+        if !self.media.sends {
             // Nobody hears it: nothing of it is ever said to have been.
             return self.tell_cut();
         }
         sounding.sent += samples_to_duration(pcm.samples.len(), pcm.rate_hz);
         let mut packets = Vec::new();
-        if let Some(how) = self.spoken() {
-            self.mouth.say(now, pcm, how, &mut packets);
-        }
+        self.mouth.say(now, pcm, self.spoken(), &mut packets);
         self.send_packets(packets);
     }
 
@@ -336,8 +325,8 @@ impl SipLeg {
     fn finish(&mut self, now: Timestamp) {
         self.sounding = None;
         let mut packets = Vec::new();
-        if let Some(how) = self.spoken().filter(|_| self.sends()) {
-            self.mouth.finish(now, how, &mut packets);
+        if self.media.sends {
+            self.mouth.finish(now, self.spoken(), &mut packets);
         }
         self.send_packets(packets);
     }

@@ -25,6 +25,7 @@ use super::rtp_port::RtpPorts;
 use super::stateless;
 use super::write::{Answer, back_to};
 use crate::transport::Clock;
+use crate::transport::places::Places;
 
 /// Largest datagram there is.
 const DATAGRAM_MAX: usize = 65_536;
@@ -53,10 +54,10 @@ pub struct Settings {
     pub t1: Duration,
     /// A caller whose sound stops for so long is gone; `None`: never.
     pub media_timeout: Option<Duration>,
-    /// Dialogs that are remembered at once, in all.
-    pub dialogs_max: usize,
+    /// Dialogs that are remembered at once, and connections that are open, in all.
+    pub most: u32,
     /// And with one address.
-    pub dialogs_each_max: usize,
+    pub most_each: u32,
 }
 
 /// What all calls of a port share.
@@ -360,6 +361,11 @@ impl Shared {
         self.settings.media_timeout
     }
 
+    /// For connections.
+    pub(super) fn places(&self) -> Places {
+        Places::new(self.settings.most, self.settings.most_each)
+    }
+
     /// Sends now or never: what does not fit is lost, as on any network.
     pub(super) fn send(&self, way: &Way, to: SocketAddr, bytes: Bytes) {
         match way {
@@ -372,7 +378,7 @@ impl Shared {
         self.send(way, back_to(request, from), answer.write(request, from));
     }
 
-    fn may_ring(&self, ip: IpAddr) -> bool {
+    pub(super) fn may_ring(&self, ip: IpAddr) -> bool {
         self.settings.peers.is_empty() || self.doorkeeper.is_some() || self.is_peer(ip)
     }
 
@@ -424,8 +430,8 @@ impl Shared {
     fn seat(self: &Arc<Self>, key: Key, ip: IpAddr, entry: Entry) -> Option<Seat> {
         let mut table = self.table();
         let each = table.by_address.get(&ip).copied().unwrap_or_default();
-        let Settings { dialogs_max, dialogs_each_max, .. } = self.settings;
-        if table.living >= dialogs_max || each >= dialogs_each_max {
+        let Settings { most, most_each, .. } = self.settings;
+        if table.living >= most as usize || each >= most_each as usize {
             return None;
         }
         table.living += 1;
@@ -455,7 +461,7 @@ impl Seat {
         if let Some(entry) = table.dialogs.get_mut(&self.key).filter(|e| e.name == self.name) {
             entry.is_over = true;
         }
-        table.over <= self.shared.settings.dialogs_max
+        table.over <= self.shared.settings.most as usize
     }
 }
 

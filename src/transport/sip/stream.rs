@@ -2,24 +2,24 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::call::Way;
+use super::count::Count;
 use super::message::length_in_stream;
 use super::port::Door;
+use crate::transport::places::Place;
 
-/// Connections at once.
-const CONNECTIONS_MAX: usize = 1_024;
 /// Messages that may wait for a peer that reads slowly.
 const OUT_MAX: usize = 64;
-/// A message that has begun is whole within this time.
+/// Within this time something has come over a new connection, and a message that has begun is
+/// whole.
 const WHOLE_WITHIN: Duration = Duration::from_secs(10);
 /// A connection over which nothing comes for so long is closed; calls are refreshed sooner, and
 /// phones keep their way open.
@@ -31,35 +31,29 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long the listener rests when there are no descriptors left.
 const REST: Duration = Duration::from_millis(50);
 
-/// Takes connections for as long as the process lives.
+/// Takes connections for as long as the process lives: of those who may ring, and of nobody so many
+/// that there would be none for others.
 pub(super) async fn accept(listener: TcpListener, door: Arc<Door>) {
-    let open = Arc::new(AtomicUsize::new(0));
+    let places = Arc::new(door.shared.places());
     loop {
         let Ok((stream, from)) = listener.accept().await else {
             tokio::time::sleep(REST).await;
             continue;
         };
-        if open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
-            open.fetch_sub(1, Ordering::AcqRel);
+        if !door.shared.may_ring(from.ip()) {
+            door.shared.counts().add(Count::Strangers);
             continue;
         }
-        let place = Place(open.clone());
-        tokio::spawn(serve(stream, from, door.clone(), place));
-    }
-}
-
-/// A connection's place, which goes with it.
-struct Place(Arc<AtomicUsize>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        match places.clone().take(from.ip()) {
+            Some(place) => drop(tokio::spawn(serve(stream, from, door.clone(), place))),
+            None => door.shared.counts().add(Count::Flood),
+        }
     }
 }
 
 async fn serve(stream: TcpStream, from: SocketAddr, door: Arc<Door>, place: Place) {
     let _ = stream.set_nodelay(true);
-    let (mut reads, mut writes) = stream.into_split();
+    let (reads, mut writes) = stream.into_split();
     let (out, mut waiting) = mpsc::channel::<Bytes>(OUT_MAX);
     let writing = async move {
         while let Some(bytes) = waiting.recv().await {
@@ -69,20 +63,8 @@ async fn serve(stream: TcpStream, from: SocketAddr, door: Arc<Door>, place: Plac
             }
         }
     };
-    let reading = async {
-        let mut buffer = Vec::new();
-        loop {
-            let within = if buffer.is_empty() { IDLE_MAX } else { WHOLE_WITHIN };
-            let mut piece = [0; 8 * 1_024];
-            let Ok(Ok(length @ 1..)) = timeout(within, reads.read(&mut piece)).await else {
-                return;
-            };
-            buffer.extend_from_slice(&piece[..length]);
-            if take_whole(&mut buffer, from, &door, &out).is_err() {
-                return;
-            }
-        }
-    };
+    let take = |message: &[u8]| door.take(from, Way::Stream(out.clone()), message);
+    let reading = read(reads, &out, take);
     tokio::pin!(writing);
     // Whoever ends first ends the connection; answers of calls that go on find nobody, and their
     // timers end them.
@@ -93,12 +75,39 @@ async fn serve(stream: TcpStream, from: SocketAddr, door: Arc<Door>, place: Plac
     drop(place);
 }
 
+/// Reads until there is nothing more, or nothing that could be waited for.
+async fn read(
+    mut reads: impl AsyncRead + Unpin,
+    out: &mpsc::Sender<Bytes>,
+    mut take: impl FnMut(&[u8]),
+) {
+    let mut buffer = Vec::new();
+    let mut until = Instant::now() + WHOLE_WITHIN;
+    loop {
+        let mut piece = [0; 8 * 1_024];
+        let Ok(Ok(length @ 1..)) = timeout_at(until, reads.read(&mut piece)).await else {
+            return;
+        };
+        let begins = buffer.is_empty();
+        buffer.extend_from_slice(&piece[..length]);
+        let came = buffer.len();
+        if take_whole(&mut buffer, out, &mut take).is_err() {
+            return;
+        }
+        if buffer.is_empty() {
+            until = Instant::now() + IDLE_MAX;
+        } else if begins || buffer.len() < came {
+            // Not with every piece: whoever sends byte by byte would have for ever.
+            until = Instant::now() + WHOLE_WITHIN;
+        }
+    }
+}
+
 /// Takes the whole messages out of what has come.
 fn take_whole(
     buffer: &mut Vec<u8>,
-    from: SocketAddr,
-    door: &Door,
     out: &mpsc::Sender<Bytes>,
+    take: &mut impl FnMut(&[u8]),
 ) -> Result<(), ()> {
     loop {
         let blank = buffer.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
@@ -113,14 +122,61 @@ fn take_whole(
         match length_in_stream(buffer) {
             Ok(Some(length)) if length <= buffer.len() => {
                 let message: Vec<u8> = buffer.drain(..length).collect();
-                door.take(from, Way::Stream(out.clone()), &message);
+                take(&message);
             }
             Ok(_) => return Ok(()),
             Err(()) => {
                 // Where the next message begins, nobody knows any more.
-                door.take(from, Way::Stream(out.clone()), buffer);
+                take(buffer);
                 return Err(());
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MESSAGE: &[u8] = b"OPTIONS sip:a SIP/2.0\r\nContent-Length: 2\r\n\r\nok";
+
+    /// A message begun is to be whole by a moment that no further byte of it puts off; what comes
+    /// in time is taken.
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_byte_by_byte_has_no_longer_than_others() {
+        let (mut theirs, ours) = tokio::io::duplex(1_024);
+        let (out, _waiting) = mpsc::channel(OUT_MAX);
+        let mut taken = 0;
+        let began = Instant::now();
+        let drips = async {
+            theirs.write_all(MESSAGE).await.unwrap();
+            for byte in MESSAGE {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                theirs.write_all(&[*byte]).await.unwrap();
+            }
+            loop {
+                tokio::time::sleep(Duration::from_millis(900)).await;
+                if theirs.write_all(b"O").await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::join!(read(ours, &out, |_| taken += 1), drips);
+        assert_eq!(taken, 2);
+        let told = began.elapsed();
+        assert!(told < WHOLE_WITHIN * 2, "a third, never whole, was waited for: {told:?}");
+    }
+
+    /// Who connects and says nothing leaves its place to others; who has said something may rest.
+    #[tokio::test(start_paused = true)]
+    async fn who_says_nothing_at_first_is_not_waited_for() {
+        for (says, waits) in [(&b""[..], WHOLE_WITHIN), (MESSAGE, IDLE_MAX)] {
+            let (mut theirs, ours) = tokio::io::duplex(1_024);
+            let (out, _waiting) = mpsc::channel(OUT_MAX);
+            theirs.write_all(says).await.unwrap();
+            let began = Instant::now();
+            read(ours, &out, |_| {}).await;
+            assert_eq!(began.elapsed().as_secs(), waits.as_secs());
         }
     }
 }
