@@ -142,7 +142,8 @@ impl<L: Resume> KeptLeg<L> {
     fn poll_up(&mut self, cx: &mut Context<'_>) -> Poll<FromCaller> {
         let said = ready!(self.leg.poll_recv(cx));
         Poll::Ready(match said {
-            FromCaller::Gone { how: how @ ("reset" | "timeout") }
+            // A network that stops while the agent speaks shows first by what nobody reads.
+            FromCaller::Gone { how: how @ ("reset" | "timeout" | "unread") }
                 if self.line.lock().lose(self.clock.now()) =>
             {
                 let silent_for = self.silent_for();

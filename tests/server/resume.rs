@@ -1,8 +1,9 @@
 //! A client that comes back to its call: the same call goes on, for who has the token, once.
 
+use futures_util::SinkExt;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
-use tokio_tungstenite::tungstenite::{Error, client::IntoClientRequest};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio_tungstenite::tungstenite::{Error, Message, client::IntoClientRequest};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use crate::client::Client;
@@ -156,6 +157,37 @@ async fn no_sound_of_the_lost_answer_follows_its_caller() {
     client.until("response.created").await;
     let sounds = client.of("response.output_audio.delta").count();
     assert_eq!(sounds, 0);
+    client.hang_up().await;
+    rig.quiet().await;
+}
+
+/// Its network stops while there is much to tell it: what nobody reads is the first sign of it.
+#[tokio::test]
+async fn a_client_that_stops_reading_may_come_back() {
+    let rig = Rig::start(&[KEPT]).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4_096).unwrap();
+    let stream = MaybeTlsStream::Plain(socket.connect(rig.serving.address).await.unwrap());
+    let url = format!("{}?resumable=true", rig.url());
+    let (socket, _) = tokio_tungstenite::client_async(&url, stream).await.unwrap();
+    let mut client = Client { socket, events: Vec::new() };
+    let ticket = client.until("floorkeeper.resume").await;
+    // Each of these is echoed twice, whole.
+    let content = json!([{"type": "input_text", "text": "x".repeat(50_000)}]);
+    let item = json!({"type": "message", "role": "user", "content": content});
+    let event = json!({"type": "conversation.item.create", "item": item}).to_string();
+    let fill = async {
+        while client.socket.send(Message::text(event.as_str())).await.is_ok() {}
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = fill => {}
+        () = stands(&rig, &ticket, "ringing") => {}
+    }
+    let lines = trace(&rig, &ticket);
+    assert!(lines.contains(&"<- connection lost: unread".to_owned()), "{lines:#?}");
+    let (client, next) = resumed(&rig, &ticket).await;
+    assert_eq!(next["connection"], 2);
     client.hang_up().await;
     rig.quiet().await;
 }

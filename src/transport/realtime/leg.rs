@@ -93,7 +93,7 @@ where
         }
         if self.outbox.is_overfull() {
             self.outbox.discard();
-            self.state = State::Gone("protocol");
+            self.state = State::Gone("unread");
         }
     }
 
@@ -188,7 +188,7 @@ where
         }
         if self.outbox.is_overfull() {
             self.outbox.discard();
-            self.state = State::Gone("protocol");
+            self.state = State::Gone("unread");
             return Err(LegLost);
         }
         Ok(())

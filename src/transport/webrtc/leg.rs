@@ -349,7 +349,7 @@ impl PeerLeg {
             }
         }
         if self.outbox.is_overfull() {
-            self.be_gone("protocol");
+            self.be_gone("unread");
         }
         self.transmit(None);
     }
