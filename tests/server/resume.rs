@@ -2,6 +2,7 @@
 
 use futures_util::SinkExt;
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_tungstenite::tungstenite::{Error, Message, client::IntoClientRequest};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
@@ -9,7 +10,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 use crate::client::Client;
 use crate::http;
 use crate::providers::last_words;
-use crate::rig::{Rig, STORY, enabled, eventually};
+use crate::rig::{LIMIT, Rig, STORY, enabled, eventually};
 use floorkeeper::id::Stage;
 
 /// Longer than any test here.
@@ -189,6 +190,26 @@ async fn a_client_that_stops_reading_may_come_back() {
     let (client, next) = resumed(&rig, &ticket).await;
     assert_eq!(next["connection"], 2);
     client.hang_up().await;
+    rig.quiet().await;
+}
+
+/// It gave no sign of itself, and is there all the same: it learns that nobody serves it any more,
+/// and may come back.
+#[tokio::test]
+async fn a_client_that_was_silent_and_lives_is_told_that_it_is_lost() {
+    let rig = Rig::start(&[KEPT, "realtime.ping_ms=100", "realtime.dead_after_ms=400"]).await;
+    let path = "/v1/realtime?resumable=true";
+    let mut silent = http::knock_at(rig.serving.address, path, &[]).await;
+    assert_eq!(http::answer(&mut silent).await.status, 101);
+    let ticket = json!({"call_id": "call-1"});
+    stands(&rig, &ticket, "ringing").await;
+    let mut heard = Vec::new();
+    let reads = tokio::time::timeout(LIMIT, silent.read_to_end(&mut heard));
+    reads.await.expect("its connection is closed").unwrap();
+    assert!(heard.ends_with(&[0x88, 2, 0x03, 0xe9]), "a close frame of 1001: {heard:?}");
+    let lines = trace(&rig, &ticket);
+    assert!(lines.contains(&"<- connection lost: reset".to_owned()), "{lines:#?}");
+    rig.service().end_calls();
     rig.quiet().await;
 }
 
