@@ -44,6 +44,11 @@ impl Resume for PeerLeg {
         self.state = State::Held;
     }
 
+    fn poll_held(&mut self, cx: &mut Context<'_>) {
+        // The connection that they are for is over; dropped, that is their answer.
+        while let Poll::Ready(Some(_)) = self.offered.poll(cx) {}
+    }
+
     fn take_up(&mut self, seated: Seated, ticket: &Ticket) -> Option<Seated> {
         if !matches!(self.state, State::Held) {
             self.be_gone("taken_over");
