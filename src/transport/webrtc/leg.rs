@@ -306,6 +306,10 @@ impl PeerLeg {
     /// What sidebands say goes the same way; what they do wrong is told to them alone. `true`:
     /// there may be more.
     fn listen_aside(&mut self, cx: &mut Context<'_>) -> bool {
+        // What they say before the peer is there waits for it.
+        if let State::Connecting { .. } = self.state {
+            return false;
+        }
         for _ in 0..BURST {
             let Poll::Ready(said) = self.sidebands.poll_said(cx) else { return false };
             if !matches!(self.state, State::Open) {
