@@ -126,6 +126,24 @@ async fn what_a_sideband_says_before_the_peer_is_connected_is_heard() {
     rig.quiet().await;
 }
 
+/// The browser's key to its call is the browser's own, on every connection.
+#[tokio::test]
+async fn a_sideband_is_not_told_how_to_come_back() {
+    let rig = Rig::start(&["realtime.resume_ms=60000"]).await;
+    let (mut peer, ticket) = Peer::with_query(&rig, "resumable=true").await;
+    let mut client = beside(&rig, &mut peer).await;
+    drop(peer);
+    let token = format!("resume={}", ticket["token"].as_str().unwrap());
+    let (mut peer, _) = Peer::with_query(&rig, &token).await;
+    peer.ask("Are you there?");
+    tokio::join!(client.until("response.done"), peer.until("response.done"));
+    assert_eq!(client.of("floorkeeper.resume").count(), 0);
+    assert_eq!(client.of("session.created").count(), 1, "it knows the session");
+    peer.close().await;
+    drop(client);
+    rig.quiet().await;
+}
+
 #[tokio::test]
 async fn a_sideband_that_stops_reading_is_cut_off_and_the_call_lives() {
     let rig = Rig::start(&[]).await;
