@@ -47,6 +47,9 @@ pub trait Resume: Leg {
     /// sound apart.
     fn hold(&mut self);
 
+    /// Polled while it is lost, for what cannot wait until somebody comes back.
+    fn poll_held(&mut self, _cx: &mut Context<'_>) {}
+
     /// Goes on over another connection, which is told of the session, its ticket, and what was
     /// kept; gives back the connection before it, where that has still to be parted from.
     fn take_up(&mut self, wire: Self::Wire, ticket: &Ticket) -> Option<Self::Wire>;
@@ -142,7 +145,8 @@ impl<L: Resume> KeptLeg<L> {
     fn poll_up(&mut self, cx: &mut Context<'_>) -> Poll<FromCaller> {
         let said = ready!(self.leg.poll_recv(cx));
         Poll::Ready(match said {
-            FromCaller::Gone { how: how @ ("reset" | "timeout") }
+            // A network that stops while the agent speaks shows first by what nobody reads.
+            FromCaller::Gone { how: how @ ("reset" | "timeout" | "unread") }
                 if self.line.lock().lose(self.clock.now()) =>
             {
                 let silent_for = self.silent_for();
@@ -163,6 +167,7 @@ impl<L: Resume> KeptLeg<L> {
 
     /// Waits until nobody comes back any more.
     fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<FromCaller> {
+        self.leg.poll_held(cx);
         loop {
             let now = self.clock.now();
             let until = {

@@ -33,7 +33,7 @@ pub(super) fn how_lost(fault: axum::Error) -> (&'static str, Option<u16>) {
         Some(Error::Utf8(_)) => ("protocol", Some(1007)),
         Some(Error::Protocol(ProtocolError::ResetWithoutClosingHandshake)) => ("reset", None),
         Some(Error::Protocol(_)) => ("protocol", Some(1002)),
-        Some(Error::WriteBufferFull(_)) => ("protocol", None),
+        Some(Error::WriteBufferFull(_)) => ("unread", None),
         _ => ("reset", None),
     }
 }

@@ -144,7 +144,7 @@ fn a_peer_that_does_not_read_is_lost_and_holds_little() {
     };
     let lost_after = (0..10_000).find(|&n| leg.send(said(n)).is_err());
     assert!(matches!(lost_after, Some(100..300)), "{lost_after:?}");
-    assert_eq!(recv(&mut leg), Poll::Ready(FromCaller::Gone { how: "protocol" }));
+    assert_eq!(recv(&mut leg), Poll::Ready(FromCaller::Gone { how: "unread" }));
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_client_that_asks_and_does_not_read_is_lost_too() {
     for _ in 0..2_000 {
         socket.arrives(Message::Text(r#"{"type":"nonsense"}"#.into()));
     }
-    assert_eq!(recv(&mut leg), Poll::Ready(FromCaller::Gone { how: "protocol" }));
+    assert_eq!(recv(&mut leg), Poll::Ready(FromCaller::Gone { how: "unread" }));
     assert!(socket.wire(|wire| wire.incoming.len()) > 0, "the rest was not even read");
 }
 

@@ -1,14 +1,16 @@
 //! A client that comes back to its call: the same call goes on, for who has the token, once.
 
+use futures_util::SinkExt;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
-use tokio_tungstenite::tungstenite::{Error, client::IntoClientRequest};
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio_tungstenite::tungstenite::{Error, Message, client::IntoClientRequest};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use crate::client::Client;
 use crate::http;
 use crate::providers::last_words;
-use crate::rig::{Rig, STORY, enabled, eventually};
+use crate::rig::{LIMIT, Rig, STORY, enabled, eventually};
 use floorkeeper::id::Stage;
 
 /// Longer than any test here.
@@ -157,6 +159,57 @@ async fn no_sound_of_the_lost_answer_follows_its_caller() {
     let sounds = client.of("response.output_audio.delta").count();
     assert_eq!(sounds, 0);
     client.hang_up().await;
+    rig.quiet().await;
+}
+
+/// Its network stops while there is much to tell it: what nobody reads is the first sign of it.
+#[tokio::test]
+async fn a_client_that_stops_reading_may_come_back() {
+    let rig = Rig::start(&[KEPT]).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4_096).unwrap();
+    let stream = MaybeTlsStream::Plain(socket.connect(rig.serving.address).await.unwrap());
+    let url = format!("{}?resumable=true", rig.url());
+    let (socket, _) = tokio_tungstenite::client_async(&url, stream).await.unwrap();
+    let mut client = Client { socket, events: Vec::new() };
+    let ticket = client.until("floorkeeper.resume").await;
+    // Each of these is echoed twice, whole.
+    let content = json!([{"type": "input_text", "text": "x".repeat(50_000)}]);
+    let item = json!({"type": "message", "role": "user", "content": content});
+    let event = json!({"type": "conversation.item.create", "item": item}).to_string();
+    let fill = async {
+        while client.socket.send(Message::text(event.as_str())).await.is_ok() {}
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = fill => {}
+        () = stands(&rig, &ticket, "ringing") => {}
+    }
+    let lines = trace(&rig, &ticket);
+    assert!(lines.contains(&"<- connection lost: unread".to_owned()), "{lines:#?}");
+    let (client, next) = resumed(&rig, &ticket).await;
+    assert_eq!(next["connection"], 2);
+    client.hang_up().await;
+    rig.quiet().await;
+}
+
+/// It gave no sign of itself, and is there all the same: it learns that nobody serves it any more,
+/// and may come back.
+#[tokio::test]
+async fn a_client_that_was_silent_and_lives_is_told_that_it_is_lost() {
+    let rig = Rig::start(&[KEPT, "realtime.ping_ms=100", "realtime.dead_after_ms=400"]).await;
+    let path = "/v1/realtime?resumable=true";
+    let mut silent = http::knock_at(rig.serving.address, path, &[]).await;
+    assert_eq!(http::answer(&mut silent).await.status, 101);
+    let ticket = json!({"call_id": "call-1"});
+    stands(&rig, &ticket, "ringing").await;
+    let mut heard = Vec::new();
+    let reads = tokio::time::timeout(LIMIT, silent.read_to_end(&mut heard));
+    reads.await.expect("its connection is closed").unwrap();
+    assert!(heard.ends_with(&[0x88, 2, 0x03, 0xe9]), "a close frame of 1001: {heard:?}");
+    let lines = trace(&rig, &ticket);
+    assert!(lines.contains(&"<- connection lost: reset".to_owned()), "{lines:#?}");
+    rig.service().end_calls();
     rig.quiet().await;
 }
 

@@ -80,6 +80,10 @@ async fn a_browser_that_vanished_is_waited_for_until_somebody_hangs_up() {
         other => Err(other.to_string()),
     })
     .await;
+    // Nobody has the connection that a further offer would restart.
+    let (_, offer) = Peer::offering().await;
+    let restart = post_at(&rig, &place, SDP, &offer).await;
+    assert_eq!((restart.status, restart.code().as_str()), (410, "call_is_over"));
     let (mut peer, ticket) = Peer::with_query(&rig, &query(&ticket["token"])).await;
     peer.ask("Are you there?");
     peer.until("output_audio_buffer.stopped").await;

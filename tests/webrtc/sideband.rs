@@ -1,5 +1,6 @@
 //! A server of the tenant's beside a browser's call: it sees the events and says some of its own.
 
+use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::TcpSocket;
 use tokio_tungstenite::MaybeTlsStream;
@@ -8,7 +9,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::client::Client;
 use crate::http;
-use crate::peer::Peer;
+use crate::peer::{Peer, post};
 use crate::rig::Rig;
 
 fn name_of(peer: &Peer) -> &str {
@@ -96,6 +97,50 @@ async fn what_a_sideband_does_wrong_is_told_to_it_alone() {
     let mut client = client;
     assert_eq!(client.close_code().await, 1000, "the call is over");
     drop((client, later));
+    rig.quiet().await;
+}
+
+/// It was faster than the browser: what it said waits until that is connected.
+#[tokio::test]
+async fn what_a_sideband_says_before_the_peer_is_connected_is_heard() {
+    let rig = Rig::start(&[]).await;
+    let (mut peer, offer) = Peer::offering().await;
+    let answer = post(&rig, "application/sdp", &offer).await;
+    let url = format!(
+        "ws://{}{}",
+        rig.serving.address,
+        path_of(answer.header("location").unwrap().rsplit('/').next().unwrap())
+    );
+    let (mut early, _) = tokio_tungstenite::connect_async(&url).await.unwrap();
+    let session = json!({"type": "realtime", "instructions": "Be brief."});
+    let update = json!({"type": "session.update", "session": session}).to_string();
+    early.send(Message::text(update)).await.unwrap();
+    // The pong follows when the message before it was passed on.
+    early.send(Message::Ping(Default::default())).await.unwrap();
+    assert!(matches!(early.next().await, Some(Ok(Message::Pong(_)))));
+    peer.take_answer(&answer);
+    let updated = peer.until("session.updated").await;
+    assert_eq!(updated["session"]["instructions"], "Be brief.");
+    peer.close().await;
+    drop(early);
+    rig.quiet().await;
+}
+
+/// The browser's key to its call is the browser's own, on every connection.
+#[tokio::test]
+async fn a_sideband_is_not_told_how_to_come_back() {
+    let rig = Rig::start(&["realtime.resume_ms=60000"]).await;
+    let (mut peer, ticket) = Peer::with_query(&rig, "resumable=true").await;
+    let mut client = beside(&rig, &mut peer).await;
+    drop(peer);
+    let token = format!("resume={}", ticket["token"].as_str().unwrap());
+    let (mut peer, _) = Peer::with_query(&rig, &token).await;
+    peer.ask("Are you there?");
+    tokio::join!(client.until("response.done"), peer.until("response.done"));
+    assert_eq!(client.of("floorkeeper.resume").count(), 0);
+    assert_eq!(client.of("session.created").count(), 1, "it knows the session");
+    peer.close().await;
+    drop(client);
     rig.quiet().await;
 }
 

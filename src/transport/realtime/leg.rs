@@ -15,6 +15,8 @@ use crate::transport::resume::{Resume, Ticket};
 use crate::transport::websocket::{self, close_frame, how_lost};
 use crate::transport::{Leg, LegLost};
 
+/// The close code of one that goes away (RFC 6455, 7.4.1).
+const CLOSE_AWAY: u16 = 1001;
 /// Room that is kept for what one message says to the call.
 const HEARD_KEPT: usize = 16;
 
@@ -27,7 +29,8 @@ const HEARD_KEPT: usize = 16;
 /// largest event (the largest message and some room), the bound on what waits is kept here.
 #[derive(Debug)]
 pub struct RealtimeLeg<S> {
-    socket: S,
+    /// `None`: it is lost, and its client may come back; events wait.
+    socket: Option<S>,
     protocol: Protocol,
     outbox: Outbox,
     heard: VecDeque<FromCaller>,
@@ -47,8 +50,10 @@ enum State {
     Closed,
     /// The connection is over.
     Gone(&'static str),
-    /// It is, and its client may come back: events wait.
-    Held,
+}
+
+fn silent_close(code: u16) -> CloseFrame {
+    CloseFrame { code, reason: Utf8Bytes::from_static("") }
 }
 
 impl<S> RealtimeLeg<S>
@@ -62,7 +67,8 @@ where
         let mut fresh = Vec::new();
         protocol.begin(&mut fresh, &mut outbox);
         let heard = fresh.drain(..).collect();
-        RealtimeLeg { socket, protocol, outbox, heard, fresh, unflushed: false, state: State::Open }
+        let (socket, state) = (Some(socket), State::Open);
+        RealtimeLeg { socket, protocol, outbox, heard, fresh, unflushed: false, state }
     }
 
     /// The session's protocol, to look at.
@@ -93,7 +99,7 @@ where
         }
         if self.outbox.is_overfull() {
             self.outbox.discard();
-            self.state = State::Gone("protocol");
+            self.state = State::Gone("unread");
         }
     }
 
@@ -102,34 +108,31 @@ where
         let (how, code) = how_lost(fault);
         self.outbox.discard();
         self.state = State::Gone(how);
-        if let Some(code) = code {
-            let reason = Utf8Bytes::from_static("");
-            let close = Message::Close(Some(CloseFrame { code, reason }));
-            self.unflushed |= Pin::new(&mut self.socket).start_send(close).is_ok();
+        if let (Some(code), Some(socket)) = (code, &mut self.socket) {
+            let close = Message::Close(Some(silent_close(code)));
+            self.unflushed |= Pin::new(socket).start_send(close).is_ok();
         }
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), axum::Error>> {
-        if let State::Held = self.state {
-            return Poll::Ready(Ok(()));
-        }
+        let Some(socket) = &mut self.socket else { return Poll::Ready(Ok(())) };
         while !self.outbox.is_empty() {
-            ready!(Pin::new(&mut self.socket).poll_ready(cx))?;
+            ready!(Pin::new(&mut *socket).poll_ready(cx))?;
             let Some(frame) = self.outbox.pop() else { break };
             // Every frame was written as JSON text, which is UTF-8.
             let text = Utf8Bytes::try_from(frame).map_err(axum::Error::new)?;
             self.unflushed = true;
-            Pin::new(&mut self.socket).start_send(Message::Text(text))?;
+            Pin::new(&mut *socket).start_send(Message::Text(text))?;
         }
         if let State::Closing(close) = &self.state {
-            ready!(Pin::new(&mut self.socket).poll_ready(cx))?;
+            ready!(Pin::new(&mut *socket).poll_ready(cx))?;
             let close = Message::Close(Some(close.clone()));
             self.state = State::Closed;
             self.unflushed = true;
-            Pin::new(&mut self.socket).start_send(close)?;
+            Pin::new(&mut *socket).start_send(close)?;
         }
         if self.unflushed {
-            ready!(Pin::new(&mut self.socket).poll_flush(cx))?;
+            ready!(Pin::new(&mut *socket).poll_flush(cx))?;
             self.unflushed = false;
         }
         Poll::Ready(Ok(()))
@@ -157,7 +160,9 @@ where
                 let _ = self.poll_write(cx);
                 return Poll::Ready(FromCaller::Gone { how });
             }
-            match ready!(Pin::new(&mut self.socket).poll_next(cx)) {
+            // Whoever comes back wakes the call.
+            let Some(socket) = &mut self.socket else { return Poll::Pending };
+            match ready!(Pin::new(socket).poll_next(cx)) {
                 Some(Ok(message)) => self.take(message),
                 Some(Err(fault)) => self.fail(fault),
                 None => {
@@ -176,7 +181,7 @@ where
 
     fn send(&mut self, what: ToCaller) -> Result<(), LegLost> {
         match self.state {
-            State::Open | State::Held => {}
+            State::Open => {}
             State::Gone(_) => return Err(LegLost),
             // Behind the hang-up nobody is told any more; what was said before still goes out.
             State::Closing(_) | State::Closed => return Ok(()),
@@ -188,7 +193,7 @@ where
         }
         if self.outbox.is_overfull() {
             self.outbox.discard();
-            self.state = State::Gone("protocol");
+            self.state = State::Gone("unread");
             return Err(LegLost);
         }
         Ok(())
@@ -208,7 +213,10 @@ where
 
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while !matches!(ready!(self.poll_recv(cx)), FromCaller::Gone { .. }) {}
-        websocket::poll_part(&mut self.socket, cx)
+        match &mut self.socket {
+            Some(socket) => websocket::poll_part(socket, cx),
+            None => Poll::Ready(()),
+        }
     }
 
     fn name(&self) -> &'static str {
@@ -231,19 +239,28 @@ where
 
     fn hold(&mut self) {
         self.outbox.discard();
-        self.state = State::Held;
+        self.unflushed = false;
+        self.state = State::Open;
+        // Who lives and was only silent learns of it, and comes back.
+        if let Some(mut lost) = self.socket.take() {
+            let mut cx = Context::from_waker(Waker::noop());
+            let close = Message::Close(Some(silent_close(CLOSE_AWAY)));
+            if Pin::new(&mut lost).start_send(close).is_ok() {
+                let _ = Pin::new(&mut lost).poll_flush(&mut cx);
+            }
+        }
     }
 
     fn take_up(&mut self, socket: S, ticket: &Ticket) -> Option<S> {
-        let old = std::mem::replace(&mut self.socket, socket);
-        let before = std::mem::replace(&mut self.state, State::Open);
-        if !matches!(before, State::Held) {
+        let before = self.socket.replace(socket);
+        if before.is_some() {
             self.outbox.discard();
         }
+        self.state = State::Open;
         self.heard.clear();
         self.unflushed = false;
         self.protocol.introduce_again(ticket, &mut self.outbox);
-        (!matches!(before, State::Held)).then_some(old)
+        before
     }
 
     fn hang_up(&mut self) {

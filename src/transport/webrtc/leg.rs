@@ -1,5 +1,6 @@
 //! A Realtime session over one peer connection, as the call's task polls it.
 
+mod beside;
 mod resumed;
 
 use std::collections::VecDeque;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
@@ -82,8 +83,10 @@ pub struct PeerLeg {
     clock: Arc<dyn Clock>,
     protocol: Protocol,
     outbox: Outbox,
-    /// What is written for one sideband.
+    /// What is written for one sideband, or for the peer alone.
     aside: Outbox,
+    /// What the peer alone is told, in front of all else, when it is back.
+    introduction: VecDeque<Bytes>,
     sidebands: Sidebands,
     offered: Offered,
     buffer: OutputBuffer,
@@ -156,6 +159,7 @@ impl PeerLeg {
             protocol,
             outbox,
             aside,
+            introduction: VecDeque::new(),
             sidebands: Sidebands::new(),
             offered: Offered::new(),
             fresh,
@@ -263,7 +267,7 @@ impl PeerLeg {
         match self.state {
             State::Connecting { until } if until <= now => self.be_gone("timeout"),
             State::Leaving { from, until } => {
-                let said = self.outbox.is_empty() && self.peer.unconfirmed() == 0;
+                let said = self.has_said_all() && self.peer.unconfirmed() == 0;
                 if until <= now || from <= now && said {
                     self.be_gone("closed");
                 }
@@ -303,55 +307,32 @@ impl PeerLeg {
         }
     }
 
-    /// What sidebands say goes the same way; what they do wrong is told to them alone. `true`:
-    /// there may be more.
-    fn listen_aside(&mut self, cx: &mut Context<'_>) -> bool {
-        for _ in 0..BURST {
-            let Poll::Ready(said) = self.sidebands.poll_said(cx) else { return false };
-            if !matches!(self.state, State::Open) {
-                continue;
-            }
-            match &said.text {
-                Some(event) => self.protocol.hear(event, &mut self.fresh, &mut self.aside),
-                None => self.protocol.hear_binary(&mut self.aside),
-            }
-            self.heard.extend(self.fresh.drain(..));
-            while let Some(event) = self.aside.pop() {
-                if event.starts_with(b"{\"type\":\"error\"") {
-                    self.sidebands.answer(&said, &event);
-                } else {
-                    self.outbox.push(event);
-                }
-            }
-        }
-        true
-    }
-
-    /// A new sideband is told of the session, between the events that the peer is told.
-    fn welcome(&mut self, cx: &mut Context<'_>) {
-        if matches!(self.state, State::Open) && self.outbox.is_empty() {
-            let (protocol, aside) = (&self.protocol, &mut self.aside);
-            self.sidebands.poll_attached(cx, || {
-                protocol.introduce(aside);
-                aside.pop().unwrap_or_default()
-            });
-        }
-    }
-
     /// Events go out as far as the peer confirms them.
     fn flush(&mut self, now: Timestamp) {
         let at = self.clock.instant(now).into_std();
         if matches!(self.state, State::Open | State::Leaving { .. }) {
-            while self.outbox.peek().is_some() && self.peer.unconfirmed() < UNCONFIRMED_MAX {
-                let Some(event) = self.outbox.pop() else { break };
-                self.sidebands.tell(&event);
+            while self.peer.unconfirmed() < UNCONFIRMED_MAX {
+                let Some(event) = self.next_event() else { break };
                 self.say_event(at, &event);
             }
         }
         if self.outbox.is_overfull() {
-            self.be_gone("protocol");
+            self.be_gone("unread");
         }
         self.transmit(None);
+    }
+
+    fn has_said_all(&self) -> bool {
+        self.introduction.is_empty() && self.outbox.is_empty()
+    }
+
+    /// The next event for the peer, which all beside it have been told unless it is the peer's own.
+    fn next_event(&mut self) -> Option<Bytes> {
+        self.introduction.pop_front().or_else(|| {
+            let event = self.outbox.pop()?;
+            self.sidebands.tell(&event);
+            Some(event)
+        })
     }
 
     /// Says one event, or that it is too long for the peer; one that takes not even that is told

@@ -33,6 +33,7 @@ impl Resume for PeerLeg {
     type Wire = Seated;
 
     fn tell_ticket(&mut self, ticket: &Ticket) {
+        // Nobody is beside the peer before its first events are out.
         self.protocol.tell_ticket(ticket, &mut self.outbox);
     }
 
@@ -42,6 +43,11 @@ impl Resume for PeerLeg {
 
     fn hold(&mut self) {
         self.state = State::Held;
+    }
+
+    fn poll_held(&mut self, cx: &mut Context<'_>) {
+        // The connection that they are for is over; dropped, that is their answer.
+        while let Poll::Ready(Some(_)) = self.offered.poll(cx) {}
     }
 
     fn take_up(&mut self, seated: Seated, ticket: &Ticket) -> Option<Seated> {
@@ -59,7 +65,10 @@ impl Resume for PeerLeg {
         self.buffer = OutputBuffer::default();
         self.heard.clear();
         self.unanswered = None;
-        self.protocol.introduce_again(ticket, &mut self.outbox);
+        // Whoever is beside it knows the session, and is not to come back in the peer's place.
+        self.protocol.introduce(&mut self.aside);
+        self.protocol.tell_ticket(ticket, &mut self.aside);
+        self.introduction = std::iter::from_fn(|| self.aside.pop()).collect();
         None
     }
 
