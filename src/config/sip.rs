@@ -27,6 +27,19 @@ pub struct Sip {
     pub media_timeout: Option<Duration>,
     /// Who pays for these calls; `None` is no tenant.
     pub tenant: Option<String>,
+    /// Who rings others for us.
+    pub trunk: Trunk,
+}
+
+/// `sip.trunk…`: who rings others for us.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trunk {
+    /// Host and port; `None` rings only SIP addresses, each where it says.
+    pub address: Option<String>,
+    /// Our name there; `None`: our address is proof enough.
+    pub user: Option<String>,
+    /// The environment variable with our password.
+    pub password_env: Option<String>,
 }
 
 impl Sip {
@@ -50,8 +63,30 @@ impl Sip {
             t1: reader.ms("sip.t1_ms", 500, 10..=5_000),
             media_timeout: (silent_s > 0).then(|| Duration::from_secs(silent_s)),
             tenant: (!tenant.is_empty()).then_some(tenant),
+            trunk: trunk(reader),
         }
     }
+}
+
+fn trunk(reader: &mut Reader<'_>) -> Trunk {
+    let said = |text: String| Some(text).filter(|text| !text.is_empty());
+    let address = said(reader.text("sip.trunk", ""));
+    let right = "write \"192.0.2.9\", \"sip.trunk.example:5060\"";
+    let host = |c: char| c.is_ascii_alphanumeric() || "-.:[]".contains(c);
+    if let Some(text) = address.as_ref().filter(|text| !text.chars().all(host)) {
+        reader.refuse("sip.trunk", format!("\"{text}\" is no host with a port"), right);
+    }
+    let user = said(reader.text("sip.trunk_user", ""));
+    let password_env = said(reader.text("sip.trunk_password_env", ""));
+    let missing = match (&user, &password_env) {
+        (Some(_), None) => Some(("sip.trunk_password_env", "the trunk's user has no password")),
+        (None, Some(_)) => Some(("sip.trunk_user", "there is a password and nobody who says it")),
+        _ => None,
+    };
+    if let Some((key, problem)) = missing {
+        reader.refuse(key, problem, "name both, or neither where our address is proof enough");
+    }
+    Trunk { address, user, password_env }
 }
 
 fn listen(reader: &mut Reader<'_>) -> Option<SocketAddr> {

@@ -15,9 +15,11 @@ use tokio::sync::mpsc;
 use super::dialog::{Dialog, Said};
 use super::leg::SipLeg;
 use super::message::{Address, Message, user};
+use super::outgoing::Outgoing;
 use super::port::{Seat, Shared};
 use super::rtp_port;
 use super::sdp::Media;
+use super::talk::Talk;
 use crate::time::{Timestamp, ms};
 
 /// Orders that may wait; a call gives four in all.
@@ -139,7 +141,7 @@ impl Line {
                 Said::Media(media) => return Some(media),
                 // Nobody has said anything yet that a key could answer.
                 Said::Key(_) => {}
-                Said::Ended(_) => return None,
+                Said::Ended(_) | Said::Refused(_) => return None,
             }
         }
     }
@@ -148,7 +150,7 @@ impl Line {
 /// The task that speaks SIP for one call.
 #[derive(Debug)]
 pub struct Signalling {
-    dialog: Dialog,
+    talk: Box<dyn Talk>,
     inbox: mpsc::Receiver<Inbound>,
     orders: Option<mpsc::Receiver<Order>>,
     /// Gone once the call need not know any more.
@@ -184,7 +186,23 @@ impl Signalling {
         };
         let ringing = Ringing { invited, peer, orders, said: hears, shared: shared.clone() };
         let (orders, said) = (Some(ordered), Some(said));
-        (ringing, Signalling { dialog, inbox, orders, said, way, shared, seat })
+        let talk = Box::new(dialog);
+        (ringing, Signalling { talk, inbox, orders, said, way, shared, seat })
+    }
+
+    /// For a call that we place; the line hears what comes of it.
+    pub(super) fn place(
+        outgoing: Outgoing,
+        inbox: mpsc::Receiver<Inbound>,
+        seat: Seat,
+        shared: Arc<Shared>,
+    ) -> (Line, Signalling) {
+        let (orders, ordered) = mpsc::channel(ORDERS_MAX);
+        let (said, hears) = mpsc::channel(SAID_MAX);
+        let line = Line { orders, said: hears };
+        let (talk, way) = (Box::new(outgoing), Way::Datagrams);
+        let (orders, said) = (Some(ordered), Some(said));
+        (line, Signalling { talk, inbox, orders, said, way, shared, seat })
     }
 
     /// Speaks until nothing can come any more.
@@ -194,13 +212,13 @@ impl Signalling {
         tokio::pin!(sleep);
         loop {
             let now = clock.now();
-            self.dialog.tick(now);
+            self.talk.tick(now);
             self.pass_on();
-            let forgotten = self.dialog.has_ended() && !self.seat.retire();
-            if forgotten || self.dialog.is_over(now) {
+            let forgotten = self.talk.has_ended() && !self.seat.retire();
+            if forgotten || self.talk.is_over(now) {
                 return;
             }
-            let due = self.dialog.due().unwrap_or(now + ms(60_000));
+            let due = self.talk.due().unwrap_or(now + ms(60_000));
             sleep.as_mut().reset(clock.instant(due));
             let woken = poll_fn(|cx| {
                 if let Poll::Ready(Some(came)) = self.inbox.poll_recv(cx) {
@@ -222,17 +240,12 @@ impl Signalling {
         match woken {
             Woken::Came(Inbound { from, way, message }) => {
                 self.way = way;
-                self.dialog.receive(now, message, from);
+                self.talk.receive(now, message, from);
             }
-            Woken::Ordered(Some(Order::Ring)) => self.dialog.ring(),
-            Woken::Ordered(Some(Order::Refuse { status, retry_after_s })) => {
-                self.dialog.refuse(now, status, retry_after_s);
-            }
-            Woken::Ordered(Some(Order::Accept { at })) => self.dialog.accept(now, at),
-            Woken::Ordered(Some(Order::HangUp)) => self.dialog.hang_up(now),
+            Woken::Ordered(Some(order)) => self.talk.obey(now, order),
             Woken::Ordered(None) => {
                 self.orders = None;
-                self.dialog.hang_up(now);
+                self.talk.hang_up(now);
             }
             Woken::Due => {}
         }
@@ -240,11 +253,11 @@ impl Signalling {
 
     /// What has to be sent goes out, and the call is told what it has to know.
     fn pass_on(&mut self) {
-        while let Some((to, bytes)) = self.dialog.poll_send() {
+        while let Some((to, bytes)) = self.talk.poll_send() {
             self.shared.send(&self.way, to, bytes);
         }
-        while let Some(what) = self.dialog.poll_said() {
-            let ends = matches!(what, Said::Ended(_));
+        while let Some(what) = self.talk.poll_said() {
+            let ends = matches!(what, Said::Ended(_) | Said::Refused(_));
             // A call that does not even take this is lost, and is told so by the end of the queue.
             let lost = self.said.as_ref().is_none_or(|said| said.try_send(what).is_err());
             if ends || lost {

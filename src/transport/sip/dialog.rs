@@ -3,6 +3,7 @@
 //! Messages and time go in; messages and what the call has to know come out. A further offer of
 //! the peer (hold, another port) is answered here and told to the call.
 
+mod made;
 mod offers;
 mod requests;
 
@@ -18,6 +19,8 @@ use super::resend::{Resend, Turn, give_up_after};
 use super::sdp::{BadSdp, Media, Ours};
 use super::write::{Answer, Ask, back_to};
 use crate::time::Timestamp;
+
+pub(super) use made::Made;
 
 /// Answers that are remembered for requests that come again.
 const ANSWERED_MAX: usize = 8;
@@ -40,6 +43,28 @@ pub(super) struct Setup {
     pub session: u64,
 }
 
+impl Setup {
+    /// Of a dialog that nobody knows yet.
+    pub fn fresh(us: SocketAddr, transport: &'static str, t1: Duration) -> Setup {
+        Setup {
+            us,
+            transport,
+            reliable: transport != "UDP",
+            t1,
+            tag: format!("{:016x}", rand::random::<u64>()),
+            session: u64::from(rand::random::<u32>()),
+        }
+    }
+
+    /// Where we are to be asked.
+    pub fn contact(&self) -> String {
+        match self.transport {
+            "TCP" => format!("<sip:{};transport=tcp>", self.us),
+            _ => format!("<sip:{}>", self.us),
+        }
+    }
+}
+
 /// What a call has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
@@ -47,8 +72,10 @@ pub(super) enum Said {
     Media(Media),
     /// A key was pressed (INFO).
     Key(char),
-    /// The call is over: `closed`, `timeout`, `protocol`.
+    /// The call is over: `closed`, `timeout`, `protocol`; or never began: `no_answer`, `timeout`.
     Ended(&'static str),
+    /// Whom we rang does not want to, or cannot.
+    Refused(u16),
 }
 
 /// One dialog, from its INVITE to the last message that may come again.
@@ -72,6 +99,8 @@ pub(super) struct Dialog {
     media: Option<Media>,
     /// The peer's promise to be heard from again (RFC 4028).
     refresh: Option<(Duration, Timestamp)>,
+    /// Of a call that we placed.
+    ack: Option<made::Ack>,
     answered: VecDeque<(u32, String, Bytes)>,
     out: VecDeque<(SocketAddr, Bytes)>,
     said: VecDeque<Said>,
@@ -141,6 +170,7 @@ impl Dialog {
             ours: None,
             media,
             refresh: checked.refresh.map(|every| (every, now + every)),
+            ack: None,
             answered: VecDeque::new(),
             out: VecDeque::new(),
             said: VecDeque::new(),
@@ -274,7 +304,7 @@ impl Dialog {
     pub fn receive(&mut self, now: Timestamp, message: Message, from: SocketAddr) {
         match message {
             Message::Request(request) => self.on_request(now, request, from),
-            Message::Response(response) => self.on_response(now, &response),
+            Message::Response(response) => self.on_response(now, &response, from),
         }
     }
 
@@ -291,23 +321,38 @@ impl Dialog {
 
     fn bye(&mut self, now: Timestamp) {
         self.asked_cseq += 1;
-        let branch = format!("z9hG4bK{}{}", self.setup.tag, self.asked_cseq);
-        let ask = Ask {
-            method: "BYE",
-            uri: &self.target,
-            transport: self.setup.transport,
-            at: self.setup.us,
-            branch: &branch,
-            from: &self.local,
-            to: &self.remote,
-            call_id: &self.call_id,
-            cseq: self.asked_cseq,
-            routes: &self.routes,
-        };
-        let bytes = ask.write();
+        let bytes = self.ask("BYE", self.asked_cseq, &[]);
         self.out.push_back((self.peer, bytes.clone()));
         let again = !self.setup.reliable;
         self.state = State::Leaving(Resend::begun(now, bytes, self.setup.t1, again));
+    }
+
+    /// A request of ours, as it is written.
+    fn ask(&self, method: &'static str, cseq: u32, fields: &[(&'static str, String)]) -> Bytes {
+        let branch = format!("z9hG4bK{}{method}{cseq}", self.setup.tag);
+        Ask { branch: &branch, ..self.asking(method, cseq, fields) }.write()
+    }
+
+    fn asking<'a>(
+        &'a self,
+        method: &'static str,
+        cseq: u32,
+        fields: &'a [(&'static str, String)],
+    ) -> Ask<'a> {
+        Ask {
+            method,
+            uri: &self.target,
+            transport: self.setup.transport,
+            at: self.setup.us,
+            branch: "",
+            from: &self.local,
+            to: &self.remote,
+            call_id: &self.call_id,
+            cseq,
+            routes: &self.routes,
+            fields,
+            sdp: None,
+        }
     }
 
     /// Nobody is there any more, as far as can be seen.
@@ -327,10 +372,7 @@ impl Dialog {
     }
 
     fn contact(&self) -> String {
-        match self.setup.transport {
-            "TCP" => format!("<sip:{};transport=tcp>", self.setup.us),
-            _ => format!("<sip:{}>", self.setup.us),
-        }
+        self.setup.contact()
     }
 }
 

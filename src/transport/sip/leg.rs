@@ -62,6 +62,12 @@ pub struct SipLeg {
     state: State,
 }
 
+impl std::fmt::Debug for SipLeg {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SipLeg").field("media", &self.media).finish_non_exhaustive()
+    }
+}
+
 /// The item that sounds.
 #[derive(Clone, Debug)]
 struct Sounding {
@@ -148,7 +154,7 @@ impl SipLeg {
                 Some(Said::Media(media)) => self.agree(now, media),
                 Some(Said::Key(key)) => self.hear(FromCaller::Dtmf(key)),
                 Some(Said::Ended(how)) => self.be_gone(how),
-                None => self.be_gone("closed"),
+                Some(Said::Refused(_)) | None => self.be_gone("closed"),
             }
         }
     }

@@ -30,7 +30,7 @@ use crate::transport::places::Places;
 /// Largest datagram there is.
 const DATAGRAM_MAX: usize = 65_536;
 /// Messages that may wait for one dialog.
-const WAITING_MAX: usize = 32;
+pub(super) const WAITING_MAX: usize = 32;
 /// INVITEs that may wait for the server to look at them.
 const INVITES_MAX: usize = 256;
 /// When somebody is to try again for whom there was no place at all.
@@ -97,13 +97,20 @@ struct Table {
 }
 
 #[derive(Debug)]
-struct Entry {
+pub(super) struct Entry {
     /// Its seat's.
     name: u64,
     inbox: mpsc::Sender<Inbound>,
     /// The number of the INVITE that began it.
     cseq: u32,
     is_over: bool,
+}
+
+impl Entry {
+    /// Of a call that nobody has begun but us.
+    pub fn of(inbox: mpsc::Sender<Inbound>) -> Entry {
+        Entry { name: 0, inbox, cseq: 0, is_over: false }
+    }
 }
 
 /// A dialog's place, which goes with it.
@@ -219,7 +226,7 @@ impl Door {
     /// One message. A parser that breaks takes nothing with it but what it was to read.
     pub fn take(&self, from: SocketAddr, way: Way, bytes: &[u8]) {
         let shared = &self.shared;
-        if !shared.may_ring(from.ip()) {
+        if !shared.may_speak(from.ip()) {
             return shared.counts.add(Count::Strangers);
         }
         let taken = catch_unwind(AssertUnwindSafe(|| self.sort(from, way, bytes)));
@@ -293,6 +300,10 @@ impl Door {
 
     fn invite(&self, from: SocketAddr, way: Way, key: Key, request: Request) {
         let shared = &self.shared;
+        // Whom we have rung may speak of that call and begin none.
+        if !shared.may_ring(from.ip()) {
+            return shared.counts.add(Count::Strangers);
+        }
         if self.is_asked(from, &way, &request) {
             return;
         }
@@ -310,14 +321,7 @@ impl Door {
         else {
             return full();
         };
-        let setup = Setup {
-            us: shared.us,
-            transport: way.transport(),
-            reliable: matches!(way, Way::Stream(_)),
-            t1: shared.settings.t1,
-            tag: format!("{:016x}", rand::random::<u64>()),
-            session: u64::from(rand::random::<u32>()),
-        };
+        let setup = Setup::fresh(shared.us, way.transport(), shared.settings.t1);
         let back = back_to(&request, from);
         match Dialog::begin(shared.clock.now(), setup, request, from) {
             Ok(dialog) => {
@@ -357,6 +361,10 @@ impl Shared {
         self.us.ip()
     }
 
+    pub(super) fn t1(&self) -> Duration {
+        self.settings.t1
+    }
+
     pub(super) fn media_timeout(&self) -> Option<Duration> {
         self.settings.media_timeout
     }
@@ -380,6 +388,10 @@ impl Shared {
 
     pub(super) fn may_ring(&self, ip: IpAddr) -> bool {
         self.settings.peers.is_empty() || self.doorkeeper.is_some() || self.is_peer(ip)
+    }
+
+    fn may_speak(&self, ip: IpAddr) -> bool {
+        self.may_ring(ip) || self.table().by_address.contains_key(&ip)
     }
 
     fn is_peer(&self, ip: IpAddr) -> bool {
@@ -415,7 +427,7 @@ impl Shared {
 
     /// Hands a message to its dialog; back comes what is for none.
     fn pass_on(&self, key: &Key, inbound: Inbound) -> Option<Inbound> {
-        let route = self.table().dialogs.get(key).map(|entry| entry.inbox.clone());
+        let route = self.table().entry(key).map(|entry| entry.inbox.clone());
         let Some(route) = route else { return Some(inbound) };
         match route.try_send(inbound) {
             Ok(()) => None,
@@ -427,7 +439,7 @@ impl Shared {
         }
     }
 
-    fn seat(self: &Arc<Self>, key: Key, ip: IpAddr, entry: Entry) -> Option<Seat> {
+    pub(super) fn seat(self: &Arc<Self>, key: Key, ip: IpAddr, entry: Entry) -> Option<Seat> {
         let mut table = self.table();
         let each = table.by_address.get(&ip).copied().unwrap_or_default();
         let Settings { most, most_each, .. } = self.settings;
@@ -466,6 +478,13 @@ impl Seat {
 }
 
 impl Table {
+    /// The dialog of this name. Of a call that we place nobody knows the peer's tag beforehand; its
+    /// name is ours, and nobody can guess it.
+    fn entry(&self, key: &Key) -> Option<&Entry> {
+        let placed = || self.dialogs.get(&(key.0.clone(), String::new()));
+        self.dialogs.get(key).or_else(placed)
+    }
+
     fn leave(&mut self, ip: IpAddr) {
         self.living -= 1;
         if let Some(count) = self.by_address.get_mut(&ip) {

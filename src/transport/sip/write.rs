@@ -77,23 +77,30 @@ pub(super) struct Ask<'a> {
     pub call_id: &'a str,
     pub cseq: u32,
     pub routes: &'a [String],
+    /// Further fields.
+    pub fields: &'a [(&'static str, String)],
+    /// A session description.
+    pub sdp: Option<&'a str>,
 }
 
 impl Ask<'_> {
     pub fn write(&self) -> Bytes {
-        let Ask { method, uri, transport, at, branch, from, to, call_id, cseq, routes } = self;
+        let Ask { method, uri, transport, at, branch, from, to, call_id, cseq, .. } = self;
         let mut out = format!("{method} {uri} SIP/2.0\r\n");
         field(&mut out, "Via", &format!("SIP/2.0/{transport} {at};branch={branch};rport"));
         field(&mut out, "Max-Forwards", "70");
-        for route in *routes {
+        for route in self.routes {
             field(&mut out, "Route", route);
         }
         field(&mut out, "From", from);
         field(&mut out, "To", to);
         field(&mut out, "Call-ID", call_id);
         field(&mut out, "CSeq", &format!("{cseq} {method}"));
+        for (name, value) in self.fields {
+            field(&mut out, name, value);
+        }
         field(&mut out, "User-Agent", SERVER);
-        body(&mut out, None);
+        body(&mut out, self.sdp);
         Bytes::from(out)
     }
 }

@@ -11,7 +11,10 @@ use super::{ANSWERED_MAX, Dialog, Phase, Said, State};
 use crate::time::Timestamp;
 
 impl Dialog {
-    pub(super) fn on_response(&mut self, now: Timestamp, response: &Response) {
+    pub(super) fn on_response(&mut self, now: Timestamp, response: &Response, from: SocketAddr) {
+        if (200..300).contains(&response.status) {
+            self.on_answer_again(response, from);
+        }
         let is_byes = response.fields.cseq() == Some((self.asked_cseq, "BYE"));
         if let State::Leaving(_) = self.state
             && is_byes
