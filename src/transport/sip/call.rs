@@ -12,7 +12,7 @@ use std::task::Poll;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::dialog::{Dialog, Said};
+use super::dialog::{Dialog, Hop, Said};
 use super::leg::SipLeg;
 use super::message::{Address, Message, user};
 use super::port::{Seat, Shared};
@@ -153,6 +153,7 @@ pub struct Signalling {
     orders: Option<mpsc::Receiver<Order>>,
     /// Gone once the call need not know any more.
     said: Option<mpsc::Sender<Said>>,
+    /// The way to the peer.
     way: Way,
     shared: Arc<Shared>,
     seat: Seat,
@@ -221,8 +222,12 @@ impl Signalling {
     fn take(&mut self, now: Timestamp, woken: Woken) {
         match woken {
             Woken::Came(Inbound { from, way, message }) => {
-                self.way = way;
-                self.dialog.receive(now, message, from);
+                let hop = Hop { from, transport: way.transport() };
+                if self.dialog.receive(now, message, hop) {
+                    self.way = way;
+                } else {
+                    send(&mut self.dialog, &self.shared, &way);
+                }
             }
             Woken::Ordered(Some(Order::Ring)) => self.dialog.ring(),
             Woken::Ordered(Some(Order::Refuse { status, retry_after_s })) => {
@@ -240,9 +245,7 @@ impl Signalling {
 
     /// What has to be sent goes out, and the call is told what it has to know.
     fn pass_on(&mut self) {
-        while let Some((to, bytes)) = self.dialog.poll_send() {
-            self.shared.send(&self.way, to, bytes);
-        }
+        send(&mut self.dialog, &self.shared, &self.way);
         while let Some(what) = self.dialog.poll_said() {
             let ends = matches!(what, Said::Ended(_));
             // A call that does not even take this is lost, and is told so by the end of the queue.
@@ -251,6 +254,12 @@ impl Signalling {
                 self.said = None;
             }
         }
+    }
+}
+
+fn send(dialog: &mut Dialog, shared: &Shared, way: &Way) {
+    while let Some((to, bytes)) = dialog.poll_send() {
+        shared.send(way, to, bytes);
     }
 }
 

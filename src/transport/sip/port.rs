@@ -313,7 +313,6 @@ impl Door {
         let setup = Setup {
             us: shared.us,
             transport: way.transport(),
-            reliable: matches!(way, Way::Stream(_)),
             t1: shared.settings.t1,
             tag: format!("{:016x}", rand::random::<u64>()),
             session: u64::from(rand::random::<u32>()),
