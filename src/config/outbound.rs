@@ -71,7 +71,8 @@ fn patterns(reader: &mut Reader<'_>, key: &str) -> Vec<Pattern> {
         match Pattern::parse(&text) {
             Some(pattern) => patterns.push(pattern),
             None => {
-                let problem = format!("\"{text}\" is neither the beginning of a number nor a SIP address");
+                let problem =
+                    format!("\"{text}\" is neither the beginning of a number nor a SIP address");
                 let right = "write [\"+1555\", \"sip:*@desk.example\", \"sip:ada@192.0.2.7:5060\"]";
                 reader.refuse(key, problem, right);
             }
@@ -87,7 +88,11 @@ fn from(reader: &mut Reader<'_>) -> String {
     let whole = digits.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
     if !whole {
         let problem = format!("\"{text}\" is no number and no name");
-        reader.refuse("outbound.from", problem, "write \"+15550100\", a number that is yours to show");
+        reader.refuse(
+            "outbound.from",
+            problem,
+            "write \"+15550100\", a number that is yours to show",
+        );
     }
     text
 }

@@ -11,17 +11,17 @@ const TENANTS_MAX: usize = 4_096;
 
 /// Numbers of emergency services that a telephone system may know, also behind a SIP address.
 const EMERGENCY: [&str; 17] = [
-    "000", "08", "110", "111", "112", "113", "115", "117", "118", "119", "122", "190", "191", "192",
-    "193", "911", "999",
+    "000", "08", "110", "111", "112", "113", "115", "117", "118", "119", "122", "190", "191",
+    "192", "193", "911", "999",
 ];
 
 /// Numbers whose callee is paid by the caller, or that lead to satellites and global networks
 /// (ITU-T E.164 assignments and the national numbering plans).
 const PREMIUM: [&str; 38] = [
     "+1900", "+1976", "+3089", "+3090", "+3190", "+32902", "+32903", "+32904", "+32905", "+32906",
-    "+32907", "+32908", "+32909", "+3389", "+34803", "+34806", "+34807", "+34905", "+39199", "+3989",
-    "+41900", "+41901", "+41906", "+4390", "+4393", "+44871", "+44872", "+44873", "+449", "+4690",
-    "+4790", "+49137", "+49900", "+870", "+878", "+881", "+882", "+979",
+    "+32907", "+32908", "+32909", "+3389", "+34803", "+34806", "+34807", "+34905", "+39199",
+    "+3989", "+41900", "+41901", "+41906", "+4390", "+4393", "+44871", "+44872", "+44873", "+449",
+    "+4690", "+4790", "+49137", "+49900", "+870", "+878", "+881", "+882", "+979",
 ];
 
 /// What is named in the configuration: numbers that begin so, or SIP addresses.
@@ -116,9 +116,10 @@ impl Policy {
         if self.deny.iter().any(|pattern| pattern.has(destination)) {
             return Some(Barred::Denied);
         }
-        let allowed = self.allow.as_ref().is_none_or(|allow| {
-            allow.iter().any(|pattern| pattern.has(destination))
-        });
+        let allowed = self
+            .allow
+            .as_ref()
+            .is_none_or(|allow| allow.iter().any(|pattern| pattern.has(destination)));
         (!allowed).then_some(Barred::NotAllowed)
     }
 }
@@ -196,14 +197,18 @@ mod tests {
     use super::*;
 
     fn policy(allow: &[&str], deny: &[&str]) -> Policy {
-        let read = |texts: &[&str]| texts.iter().map(|text| Pattern::parse(text).unwrap()).collect();
+        let read =
+            |texts: &[&str]| texts.iter().map(|text| Pattern::parse(text).unwrap()).collect();
         Policy { allow: Some(read(allow)), deny: read(deny), per_hour: 3, tenant_per_hour: 2 }
     }
 
     /// Issue 7.5: nothing is dialled that the configuration does not allow.
     #[test]
     fn only_what_is_allowed_is_dialled() {
-        let policy = policy(&["+1555", "+4930", "sip:*@desk.example", "sip:ada@10.0.0.7:5071"], &["+1555666"]);
+        let policy = policy(
+            &["+1555", "+4930", "sip:*@desk.example", "sip:ada@10.0.0.7:5071"],
+            &["+1555666"],
+        );
         for (destination, barred) in [
             ("+15550100200", None),
             ("+493012345678", None),

@@ -67,7 +67,8 @@ async fn whom(service: &Service, destination: &str) -> Result<Dial, String> {
     let us = service.sip().map(|shared| shared.address());
     let peers = tokio::net::lookup_host(with_port(&host)).await;
     let peers = peers.map_err(|problem| format!("{host} is not found: {problem}"))?;
-    let same_kind = |peer: &std::net::SocketAddr| us.is_none_or(|us| us.is_ipv4() == peer.is_ipv4());
+    let same_kind =
+        |peer: &std::net::SocketAddr| us.is_none_or(|us| us.is_ipv4() == peer.is_ipv4());
     let mut peers = peers.filter(same_kind);
     let peer = peers.next().ok_or_else(|| format!("{host} has no address that we can ring"))?;
     let password = trunk.password_env.as_ref().and_then(|name| std::env::var(name).ok());
@@ -103,11 +104,9 @@ async fn ring(shared: &Arc<Shared>, dial: Dial, outbound: &Outbound) -> Attempt 
         Rung::NoPort(problem) => return no_line(&format!("no port for its sound: {problem}")),
     };
     match who(&mut *leg, outbound).await {
-        Some(Who::Person) => Attempt {
-            outcome: Outcome::Connected,
-            detail: "sip".to_owned(),
-            leg: Some(leg),
-        },
+        Some(Who::Person) => {
+            Attempt { outcome: Outcome::Connected, detail: "sip".to_owned(), leg: Some(leg) }
+        }
         Some(Who::Machine) => Attempt::failed(Outcome::Voicemail, "a machine answered"),
         None => Attempt::failed(Outcome::NoAnswer, "hung up before a word"),
     }

@@ -173,7 +173,9 @@ mod tests {
 
     fn tone(ms: u32, hz: f32) -> Vec<i16> {
         let step = std::f32::consts::TAU * hz / CALLER_RATE_HZ as f32;
-        (0..ms * CALLER_RATE_HZ / 1_000).map(|at| ((step * at as f32).sin() * 5_000.0) as i16).collect()
+        (0..ms * CALLER_RATE_HZ / 1_000)
+            .map(|at| ((step * at as f32).sin() * 5_000.0) as i16)
+            .collect()
     }
 
     /// Who it was, and after how much sound.

@@ -10,7 +10,7 @@ use tokio::net::UdpSocket;
 
 use crate::http::{self, Answer};
 use crate::phone::{Heard, Phone, serve};
-use crate::rig::Rig;
+use crate::rig::{Rig, eventually};
 
 const GREETS: &str = "agent.default.greeting=\"Good morning, you asked us to ring you.\"";
 /// Eight words: 800 ms.
@@ -135,6 +135,19 @@ impl Dialling {
         self.phone.sound_to = Some((self.phone.server.ip(), port).into());
     }
 
+    /// No unit of a call is held, and no dialog lives.
+    async fn is_quiet(&self) {
+        eventually("nothing is left", || {
+            let calls = self.rig.counts(Stage::Call);
+            let dialogs = self.rig.service().sip().expect("sip.listen").dialogs().0;
+            match (calls.active, calls.quarantined, dialogs) {
+                (0, 0, 0) => Ok(()),
+                left => Err(format!("{left:?}")),
+            }
+        })
+        .await;
+    }
+
     /// The server hangs up, and is answered.
     async fn is_hung_up_on(&mut self) {
         self.invite = Some(self.phone.until_told("BYE").await);
@@ -164,7 +177,7 @@ async fn who_answers_a_callback_is_spoken_with() {
     let calls = it.rig.get("/v1/calls").await.json();
     assert_eq!(calls["calls"][0]["transport"], "sip", "{calls:#}");
     it.phone.hang_up().await;
-    it.rig.quiet().await;
+    it.is_quiet().await;
 }
 
 /// Issue 7.5: a mailbox is `voicemail`, never `connected`, and hears nothing.
@@ -187,7 +200,7 @@ async fn a_mailbox_is_never_reached() {
     assert_eq!(record["shelf"], "dead", "it was promised and not done: {record:#}");
     assert_eq!(it.phone.heard_ms(), 0, "nothing is said to a machine");
     it.is_hung_up_on().await;
-    it.rig.quiet().await;
+    it.is_quiet().await;
 }
 
 /// Busy, refused, and nobody there: each has its own word, and every unit comes back.
@@ -207,7 +220,7 @@ async fn who_cannot_be_reached_is_on_record_as_that() {
         let record = it.until(&id, state).await;
         assert_eq!(record["detail"], detail);
         assert_eq!(it.rig.counts(Stage::Call).active, 0, "{status}");
-        it.rig.quiet().await;
+        it.is_quiet().await;
     }
 }
 
@@ -223,7 +236,7 @@ async fn who_does_not_come_is_rung_for_a_bounded_time() {
     it.says(487, "", "").await;
     it.phone.until_told("ACK").await;
     it.until(&id, "no_answer").await;
-    it.rig.quiet().await;
+    it.is_quiet().await;
 }
 
 /// A trunk asks for a password.
@@ -245,7 +258,7 @@ async fn numbers_are_rung_through_the_trunk() {
     it.says(486, "", "").await;
     it.phone.until_told("ACK").await;
     it.until(&id, "no_answer").await;
-    it.rig.quiet().await;
+    it.is_quiet().await;
 }
 
 /// A variable that every test process has.
@@ -268,7 +281,7 @@ async fn what_may_not_be_dialled_is_not_promised() {
         assert!(answer.text().contains(why), "{destination}: {answer:?}");
     }
     assert_eq!(it.rig.counts(Stage::Callback).active, 0);
-    it.rig.quiet().await;
+    it.is_quiet().await;
 }
 
 /// An hour has room for so many dials; the next one waits.

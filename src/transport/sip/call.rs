@@ -12,13 +12,14 @@ use std::task::Poll;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::dialog::{Dialog, Said};
+use super::dialog::{Dialog, Hop, Said};
 use super::leg::SipLeg;
 use super::message::{Address, Message, user};
 use super::outgoing::Outgoing;
-use super::port::{Seat, Shared};
+use super::port::Shared;
 use super::rtp_port;
 use super::sdp::Media;
+use super::table::Seat;
 use super::talk::Talk;
 use crate::time::{Timestamp, ms};
 
@@ -155,6 +156,7 @@ pub struct Signalling {
     orders: Option<mpsc::Receiver<Order>>,
     /// Gone once the call need not know any more.
     said: Option<mpsc::Sender<Said>>,
+    /// The way to the peer.
     way: Way,
     shared: Arc<Shared>,
     seat: Seat,
@@ -239,8 +241,12 @@ impl Signalling {
     fn take(&mut self, now: Timestamp, woken: Woken) {
         match woken {
             Woken::Came(Inbound { from, way, message }) => {
-                self.way = way;
-                self.talk.receive(now, message, from);
+                let hop = Hop { from, transport: way.transport() };
+                if self.talk.receive(now, message, hop) {
+                    self.way = way;
+                } else {
+                    send(&mut *self.talk, &self.shared, &way);
+                }
             }
             Woken::Ordered(Some(order)) => self.talk.obey(now, order),
             Woken::Ordered(None) => {
@@ -253,9 +259,7 @@ impl Signalling {
 
     /// What has to be sent goes out, and the call is told what it has to know.
     fn pass_on(&mut self) {
-        while let Some((to, bytes)) = self.talk.poll_send() {
-            self.shared.send(&self.way, to, bytes);
-        }
+        send(&mut *self.talk, &self.shared, &self.way);
         while let Some(what) = self.talk.poll_said() {
             let ends = matches!(what, Said::Ended(_) | Said::Refused(_));
             // A call that does not even take this is lost, and is told so by the end of the queue.
@@ -264,6 +268,12 @@ impl Signalling {
                 self.said = None;
             }
         }
+    }
+}
+
+fn send(dialog: &mut dyn Talk, shared: &Shared, way: &Way) {
+    while let Some((to, bytes)) = dialog.poll_send() {
+        shared.send(way, to, bytes);
     }
 }
 

@@ -11,7 +11,7 @@ use super::call::Signalling;
 use super::dialog::{Said, Setup};
 use super::leg::SipLeg;
 use super::outgoing::{Outgoing, Wanted};
-use super::port::{Entry, Shared, WAITING_MAX};
+use super::port::{Shared, WAITING_MAX};
 use super::respond::Credentials;
 use super::rtp_port;
 
@@ -79,7 +79,7 @@ impl Shared {
         let call_id = format!("{:032x}@{}", rand::random::<u128>(), self.address().ip());
         // Who answers gets their tag by answering: until then nobody has one.
         let key = (call_id.clone(), String::new());
-        let Some(seat) = self.seat(key, peer.ip(), Entry::of(inbox)) else { return Rung::NoPlace };
+        let Some(seat) = self.seat(key, peer.ip(), 0, inbox) else { return Rung::NoPlace };
         let wanted = Wanted {
             uri,
             from: format!("<sip:{from}@{}>", self.address().ip()),

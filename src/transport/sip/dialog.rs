@@ -33,8 +33,6 @@ pub(super) struct Setup {
     /// Where we are reached, as `Contact` and `Via` say it.
     pub us: SocketAddr,
     pub transport: &'static str,
-    /// Nothing that is sent is lost.
-    pub reliable: bool,
     /// What a packet takes there and back (RFC 3261, T1).
     pub t1: Duration,
     /// Our tag: of this dialog alone.
@@ -49,7 +47,6 @@ impl Setup {
         Setup {
             us,
             transport,
-            reliable: transport != "UDP",
             t1,
             tag: format!("{:016x}", rand::random::<u64>()),
             session: u64::from(rand::random::<u32>()),
@@ -63,6 +60,18 @@ impl Setup {
             _ => format!("<sip:{}>", self.us),
         }
     }
+
+    /// Nothing that is sent is lost.
+    pub fn is_reliable(&self) -> bool {
+        self.transport != "UDP"
+    }
+}
+
+/// Where a message came from, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hop {
+    pub from: SocketAddr,
+    pub transport: &'static str,
 }
 
 /// What a call has to know.
@@ -300,12 +309,21 @@ impl Dialog {
         }
     }
 
-    /// Something came that is for this dialog, or says so.
-    pub fn receive(&mut self, now: Timestamp, message: Message, from: SocketAddr) {
+    /// Something came that is for this dialog, or says so. `true`: it is the peer's own, and what
+    /// follows goes the way that it came.
+    pub fn receive(&mut self, now: Timestamp, message: Message, hop: Hop) -> bool {
         match message {
-            Message::Request(request) => self.on_request(now, request, from),
-            Message::Response(response) => self.on_response(now, &response, from),
+            Message::Request(request) => self.on_request(now, request, hop),
+            Message::Response(response) => {
+                self.on_response(now, &response, hop.from);
+                false
+            }
         }
+    }
+
+    /// The peer is there now.
+    fn hear_from(&mut self, hop: Hop) {
+        (self.peer, self.setup.transport) = (hop.from, hop.transport);
     }
 
     /// The final answer to the newest INVITE; an accepted one is said again over any way until it
@@ -313,7 +331,7 @@ impl Dialog {
     fn answer_invite(&mut self, now: Timestamp, answer: &Answer<'_>, offers: bool) {
         let bytes = answer.write(&self.invite.request, self.invite.from);
         let accepted = answer.status < 300;
-        let again = accepted || !self.setup.reliable;
+        let again = accepted || !self.setup.is_reliable();
         let resend = Resend::begun(now, bytes.clone(), self.setup.t1, again);
         self.invite.phase = Phase::Answered { resend, accepted, offers };
         self.send_back(bytes);
@@ -323,7 +341,7 @@ impl Dialog {
         self.asked_cseq += 1;
         let bytes = self.ask("BYE", self.asked_cseq, &[]);
         self.out.push_back((self.peer, bytes.clone()));
-        let again = !self.setup.reliable;
+        let again = !self.setup.is_reliable();
         self.state = State::Leaving(Resend::begun(now, bytes, self.setup.t1, again));
     }
 

@@ -244,37 +244,41 @@ impl SipLeg {
         if !heard.is_empty() {
             self.hear(FromCaller::Audio(heard));
         }
-        if self.media.sends && matches!(self.state, State::Open) {
+        if self.keeps_open() {
             let mut packets = Vec::new();
             self.mouth.keep_alive(now, self.spoken(), &mut packets);
             self.send_packets(packets);
         }
-        let silent_until = self.silent_until();
-        match self.state {
-            State::Open if silent_until.is_some_and(|until| until <= now) => {
-                self.order(Order::HangUp);
-                self.be_gone("timeout");
-            }
-            State::Leaving { at } if at <= now => {
-                self.order(Order::HangUp);
-                self.be_gone("closed");
-            }
-            State::Open | State::Leaving { .. } | State::Gone(_) => {}
+        if self.silent_until().is_some_and(|until| until <= now) {
+            self.order(Order::HangUp);
+            self.be_gone("timeout");
         }
+        if matches!(self.state, State::Leaving { at } if at <= now) {
+            self.order(Order::HangUp);
+            self.be_gone("closed");
+        }
+    }
+
+    /// The way of what is said is kept open.
+    fn keeps_open(&self) -> bool {
+        self.media.sends && self.state == State::Open
     }
 
     /// Until when a caller who is to be heard may be silent altogether.
     fn silent_until(&self) -> Option<Timestamp> {
         let most = self.shared.media_timeout()?;
-        self.hears().then(|| self.alive + most)
+        (self.hears() && self.state == State::Open).then(|| self.alive + most)
     }
 
+    /// When [`SipLeg::tick`] has something to do: it does all that is named here.
     fn due(&self) -> Timestamp {
-        let mut due = self.ear.due().min(self.mouth.keep_alive_due());
-        if let State::Leaving { at } = self.state {
-            due = due.min(at);
-        }
-        self.silent_until().map_or(due, |until| due.min(until))
+        let keep_alive = self.keeps_open().then(|| self.mouth.keep_alive_due());
+        let leaves = match self.state {
+            State::Leaving { at } => Some(at),
+            State::Open | State::Gone(_) => None,
+        };
+        let others = [keep_alive, leaves, self.silent_until()].into_iter().flatten();
+        others.fold(self.ear.due(), Timestamp::min)
     }
 
     fn spoken(&self) -> Spoken {
@@ -425,3 +429,7 @@ impl Leg for SipLeg {
         "sip"
     }
 }
+
+#[cfg(test)]
+#[path = "leg_tests.rs"]
+mod tests;

@@ -32,6 +32,7 @@ mod sdp;
 mod sound;
 mod stateless;
 mod stream;
+mod table;
 mod talk;
 mod write;
 
@@ -41,5 +42,5 @@ pub use dial::{Dial, Rung};
 pub use digest::Users;
 pub use leg::SipLeg;
 pub use network::{Network, NoNetwork};
-pub use respond::Credentials;
 pub use port::{Invites, Settings, Shared, SipPort};
+pub use respond::Credentials;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::dialog::{Dialog, Made, Said, Setup};
-use super::respond::{Credentials, respond};
+use super::dialog::{Dialog, Hop, Made, Said, Setup};
 use super::message::{Address, Fields, Message, Response, split_list};
 use super::resend::{Resend, Turn, give_up_after};
+use super::respond::{Credentials, respond};
 use super::sdp::{Description, Media, Ours};
 use super::write::{ALLOW, Ask};
 use crate::time::Timestamp;
@@ -172,14 +172,18 @@ impl Outgoing {
         }
     }
 
-    /// Something came that is for this call.
-    pub fn receive(&mut self, now: Timestamp, message: Message, from: SocketAddr) {
-        let response = match (message, &mut self.state) {
-            (message, State::Up(dialog)) => return dialog.receive(now, message, from),
-            (Message::Response(response), _) => response,
+    /// Something came that is for this call. `true`: what follows goes the way that it came.
+    pub fn receive(&mut self, now: Timestamp, message: Message, hop: Hop) -> bool {
+        match (message, &mut self.state) {
+            (message, State::Up(dialog)) => return dialog.receive(now, message, hop),
+            (Message::Response(response), _) => self.hear(now, &response, hop.from),
             // Who has not answered yet has nothing to ask, and asks again.
-            (Message::Request(_), _) => return,
-        };
+            (Message::Request(_), _) => {}
+        }
+        false
+    }
+
+    fn hear(&mut self, now: Timestamp, response: &Response, from: SocketAddr) {
         let Some((cseq, method)) = response.fields.cseq() else { return };
         if method != "INVITE" {
             return;
@@ -191,7 +195,7 @@ impl Outgoing {
             return self.out.push_back((self.wanted.peer, heard.clone()));
         }
         if cseq == self.cseq {
-            self.on_response(now, &response, from);
+            self.on_response(now, response, from);
         }
     }
 
@@ -208,7 +212,10 @@ impl Outgoing {
             (200..300, State::Unwanted(_) | State::Cancelling(_)) => {
                 self.be_answered(now, response, from, false);
             }
-            (401 | 407, State::Asking { ring_until, .. } | State::Ringing { until: ring_until }) => {
+            (
+                401 | 407,
+                State::Asking { ring_until, .. } | State::Ringing { until: ring_until },
+            ) => {
                 let ring_until = *ring_until;
                 self.hear_refusal(response);
                 match self.authorize(response) {
@@ -243,7 +250,7 @@ impl Outgoing {
         fields.extend(self.authorization.clone());
         let invite = self.write("INVITE", None, &fields, Some(&self.offer));
         self.out.push_back((self.wanted.peer, invite.clone()));
-        let resend = Resend::begun(now, invite, self.setup.t1, !self.setup.reliable);
+        let resend = Resend::begun(now, invite, self.setup.t1, !self.setup.is_reliable());
         self.state = State::Asking { resend, ring_until };
     }
 
@@ -302,13 +309,7 @@ impl Outgoing {
 
     /// Somebody has answered; where that is no longer wanted, or cannot be spoken with, they are
     /// told goodbye.
-    fn be_answered(
-        &mut self,
-        now: Timestamp,
-        response: &Response,
-        from: SocketAddr,
-        wanted: bool,
-    ) {
+    fn be_answered(&mut self, now: Timestamp, response: &Response, from: SocketAddr, wanted: bool) {
         let made = self.made(response, from);
         let answer = Description::parse(&response.body);
         let media = answer.and_then(|answer| answer.agree(self.ours.at(), from.ip()));
@@ -354,7 +355,7 @@ impl Outgoing {
     fn cancel(&mut self, now: Timestamp) {
         let cancel = self.write("CANCEL", None, &[], None);
         self.out.push_back((self.wanted.peer, cancel.clone()));
-        let resend = Resend::begun(now, cancel, self.setup.t1, !self.setup.reliable);
+        let resend = Resend::begun(now, cancel, self.setup.t1, !self.setup.is_reliable());
         self.state = State::Cancelling(resend);
     }
 

@@ -7,6 +7,10 @@ const PEER: &str = "192.0.2.9:5060";
 const SDP: &str = "v=0\r\no=- 1 1 IN IP4 192.0.2.9\r\ns=-\r\nc=IN IP4 192.0.2.9\r\nt=0 0\r\n\
      m=audio 4000 RTP/AVP 8 101\r\na=rtpmap:101 telephone-event/8000\r\n";
 
+fn hop() -> Hop {
+    Hop { from: PEER.parse().unwrap(), transport: "UDP" }
+}
+
 fn at(now_ms: u64) -> Timestamp {
     Timestamp::from_millis(now_ms)
 }
@@ -21,7 +25,6 @@ impl Rig {
         let setup = Setup {
             us: US.parse().unwrap(),
             transport: "UDP",
-            reliable: false,
             t1: ms(500),
             tag: "ours".to_owned(),
             session: 7,
@@ -63,7 +66,7 @@ impl Rig {
              {more}Content-Length: {length}\r\n\r\n{body}"
         );
         let message = parse(text.as_bytes()).unwrap();
-        self.call.receive(at(now_ms), message, PEER.parse().unwrap());
+        self.call.receive(at(now_ms), message, hop());
         self.collect();
     }
 
@@ -122,7 +125,7 @@ fn whom_we_rang_may_end_the_call() {
     let bye = "BYE sip:x@192.0.2.1:5060 SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.9;branch=z9hG4bKq\r\n\
          From: <sip:+15550100@192.0.2.9>;tag=theirs\r\nTo: <sip:+15550199@192.0.2.1>;tag=ours\r\n\
          Call-ID: call-1\r\nCSeq: 1 BYE\r\nMax-Forwards: 70\r\n\r\n";
-    rig.call.receive(at(3_000), parse(bye.as_bytes()).unwrap(), PEER.parse().unwrap());
+    rig.call.receive(at(3_000), parse(bye.as_bytes()).unwrap(), hop());
     rig.collect();
     assert_eq!(rig.methods(), ["SIP/2.0"]);
     assert_eq!(rig.said(), Some(Said::Ended("closed")));
@@ -136,7 +139,8 @@ fn a_refusal_is_acknowledged_as_often_as_it_comes() {
     rig.answer(20, 486, "INVITE", "", "");
     assert_eq!(rig.said(), Some(Said::Refused(486)));
     let ack = rig.sent[1].clone();
-    let branch = |text: &str| text.split("branch=").nth(1).unwrap().split(';').next().unwrap().to_owned();
+    let branch =
+        |text: &str| text.split("branch=").nth(1).unwrap().split(';').next().unwrap().to_owned();
     assert_eq!(branch(&ack), branch(&rig.sent[0]), "of the INVITE's own transaction");
     assert!(ack.starts_with("ACK sip:+15550100@192.0.2.9 SIP/2.0") && ack.contains("tag=theirs"));
     rig.answer(520, 486, "INVITE", "", "");
@@ -172,7 +176,9 @@ fn who_hangs_up_while_it_rings_takes_it_back() {
     rig.call.hang_up(at(5));
     rig.answer(10, 180, "INVITE", "", "");
     let cancel = rig.sent[1].clone();
-    assert!(cancel.starts_with("CANCEL sip:+15550100@192.0.2.9") && cancel.contains("CSeq: 1 CANCEL"));
+    assert!(
+        cancel.starts_with("CANCEL sip:+15550100@192.0.2.9") && cancel.contains("CSeq: 1 CANCEL")
+    );
     rig.answer(20, 200, "CANCEL", "", "");
     rig.answer(30, 487, "INVITE", "", "");
     assert_eq!(rig.methods(), ["INVITE", "CANCEL", "ACK"]);

@@ -47,8 +47,7 @@ pub(super) fn respond(
     let Credentials { user, password } = credentials;
     let who = hash(&format!("{user}:{realm}:{password}"));
     let what = hash(&format!("{method}:{uri}"));
-    let has_auth =
-        |qop: &str| qop.split(',').any(|word| word.trim().eq_ignore_ascii_case("auth"));
+    let has_auth = |qop: &str| qop.split(',').any(|word| word.trim().eq_ignore_ascii_case("auth"));
     let (response, qop) = match of("qop") {
         None => (hash(&format!("{who}:{nonce}:{what}")), String::new()),
         Some(qop) if has_auth(qop) => (

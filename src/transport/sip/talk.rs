@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 
 use super::call::Order;
-use super::dialog::{Dialog, Said};
+use super::dialog::{Dialog, Hop, Said};
 use super::message::Message;
 use super::outgoing::Outgoing;
 use crate::time::Timestamp;
@@ -16,8 +16,9 @@ pub(super) trait Talk: Send + std::fmt::Debug {
     fn tick(&mut self, now: Timestamp);
     /// When that is so again.
     fn due(&self) -> Option<Timestamp>;
-    /// Something came that is for this call, or says so.
-    fn receive(&mut self, now: Timestamp, message: Message, from: SocketAddr);
+    /// Something came that is for this call, or says so. `true`: what follows goes the way that it
+    /// came.
+    fn receive(&mut self, now: Timestamp, message: Message, hop: Hop) -> bool;
     /// The call has decided.
     fn obey(&mut self, now: Timestamp, order: Order);
     /// The call is over on our side.
@@ -40,8 +41,8 @@ macro_rules! drives {
         fn due(&self) -> Option<Timestamp> {
             $talk::due(self)
         }
-        fn receive(&mut self, now: Timestamp, message: Message, from: SocketAddr) {
-            $talk::receive(self, now, message, from);
+        fn receive(&mut self, now: Timestamp, message: Message, hop: Hop) -> bool {
+            $talk::receive(self, now, message, hop)
         }
         fn hang_up(&mut self, now: Timestamp) {
             $talk::hang_up(self, now);
