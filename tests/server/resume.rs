@@ -213,6 +213,23 @@ async fn a_client_that_was_silent_and_lives_is_told_that_it_is_lost() {
     rig.quiet().await;
 }
 
+/// A lost connection takes no place from the one that its client comes back with, and that one has
+/// a place of its own.
+#[tokio::test]
+async fn a_place_is_held_by_the_connection_and_not_by_its_call() {
+    let rig = Rig::start(&[KEPT, "connections.per_address=1"]).await;
+    let (client, ticket) = kept(&rig).await;
+    broken(&rig, client, &ticket).await;
+    let (mut client, next) = resumed(&rig, &ticket).await;
+    assert_eq!(next["connection"], 2);
+    client.send(json!({"type": "input_audio_buffer.clear"})).await;
+    client.until("input_audio_buffer.cleared").await;
+    let mut second = TcpStream::connect(rig.serving.address).await.unwrap();
+    assert_eq!(http::answer(&mut second).await.code(), "too_many_connections");
+    client.hang_up().await;
+    rig.quiet().await;
+}
+
 /// An SDK's client, or one of a server that keeps no calls, has lost its call with its connection.
 #[tokio::test]
 async fn who_did_not_ask_for_it_has_lost_the_call_with_the_connection() {
