@@ -120,6 +120,8 @@ enum State {
     /// The client has its answer; the events' channel is not open yet.
     Connecting {
         until: Timestamp,
+        /// What it is called if it never opens.
+        missed: &'static str,
     },
     Open,
     /// Hung up; the last words are on their way.
@@ -147,7 +149,7 @@ impl PeerLeg {
         Ok(PeerLeg {
             hung_up: Box::pin(seat.hang_up().cancelled_owned()),
             timer: Box::pin(tokio::time::sleep_until(clock.instant(now))),
-            state: State::Connecting { until: now + CONNECT_MAX },
+            state: State::Connecting { until: now + CONNECT_MAX, missed: "unopened" },
             last_sign: now,
             ear,
             mouth,
@@ -265,7 +267,7 @@ impl PeerLeg {
         }
         self.buffer.tick(now, &mut self.outbox);
         match self.state {
-            State::Connecting { until } if until <= now => self.be_gone("timeout"),
+            State::Connecting { until, .. } if until <= now => self.be_gone("timeout"),
             State::Leaving { from, until } => {
                 let said = self.has_said_all() && self.peer.unconfirmed() == 0;
                 if until <= now || from <= now && said {
@@ -355,7 +357,7 @@ impl PeerLeg {
 
     fn due(&mut self) -> Option<Timestamp> {
         let state = match self.state {
-            State::Connecting { until } => Some(until),
+            State::Connecting { until, .. } => Some(until),
             State::Leaving { from, until } => {
                 Some(if from > self.clock.now() { from } else { until })
             }
@@ -367,6 +369,10 @@ impl PeerLeg {
 
     /// The connection is over; the peer is told where it still listens.
     fn be_gone(&mut self, how: &'static str) {
+        let how = match self.state {
+            State::Connecting { missed, .. } if how == "timeout" => missed,
+            _ => how,
+        };
         if !matches!(self.state, State::Gone(_)) {
             tracing::debug!(how, heard = ?self.ear.tally(), "a peer connection is over");
             self.state = State::Gone(how);
