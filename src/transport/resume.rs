@@ -175,6 +175,9 @@ impl<L: Resume> KeptLeg<L> {
                 if line.expire(now) {
                     return Poll::Ready(FromCaller::Gone { how: NOT_RESUMED });
                 }
+                if line.is_over() {
+                    return Poll::Ready(FromCaller::Gone { how: "closed" });
+                }
                 line.kept_until()
             };
             // Without one somebody has taken it and is about to be here.
