@@ -160,6 +160,7 @@ impl<L: Resume> KeptLeg<L> {
             }
             said => {
                 self.last_said = self.clock.now();
+                self.line.lock().hear();
                 said
             }
         })
