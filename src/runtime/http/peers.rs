@@ -181,7 +181,8 @@ async fn create(
 /// own is an answer as well.
 fn seated(site: &Site, port: &Arc<Port>, offer: &Offer) -> Result<(Seated, String), Box<Response>> {
     let clock = Arc::new(site.service.clock);
-    match catch_unwind(AssertUnwindSafe(|| Seated::answer(port, clock, offer))) {
+    let heard_max = site.service.config.realtime.message_max;
+    match catch_unwind(AssertUnwindSafe(|| Seated::answer(port, clock, offer, heard_max))) {
         Ok(answered) => answered.map_err(|bad| Box::new(bad_offer(&bad))),
         Err(_) => {
             let message = "The offer could not be answered because of a fault of the server's own.";

@@ -17,7 +17,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use super::EVENTS_LABEL;
 use super::demux::check_name;
 use super::offer::{BadOffer, Offer};
-use super::peer::{Peer, Said};
+use super::peer::{MESSAGE_MAX, Peer, Said};
 use super::port::{Datagram, Port, Seat};
 use super::restart::{Offered, Restarts};
 use super::sideband::{Door, Sidebands};
@@ -51,14 +51,17 @@ pub struct Seated {
 }
 
 impl Seated {
-    /// Answers an offer: a seat at the port, and the SDP to answer with.
+    /// Answers an offer: a seat at the port, and the SDP to answer with. Events of at most
+    /// `heard_max` bytes are taken, as far as the library can.
     pub fn answer(
         port: &Arc<Port>,
         clock: Arc<dyn Clock>,
         offer: &Offer,
+        heard_max: u64,
     ) -> Result<(Seated, String), BadOffer> {
         let now = clock.instant(clock.now()).into_std();
-        let (peer, answer) = Peer::answer(now, offer, port.candidates())?;
+        let heard_max = u32::try_from(heard_max).unwrap_or(MESSAGE_MAX).min(MESSAGE_MAX);
+        let (peer, answer) = Peer::answer(now, offer, port.candidates(), heard_max)?;
         let seat = port.seat(&answer.name);
         Ok((Seated { seat, peer, clock }, answer.sdp))
     }
@@ -300,7 +303,10 @@ impl PeerLeg {
                         self.peer.say_on(at, id, &refusal);
                     }
                 }
-                Said::Event(_) | Said::Binary => {}
+                Said::Overlong if is_open => {
+                    self.protocol.hear_overlong(self.peer.heard_max(), &mut self.outbox);
+                }
+                Said::Event(_) | Said::Binary | Said::Overlong => {}
                 Said::Sound { sequence, timestamp, payload } => {
                     self.ear.push(now, sequence, timestamp, payload);
                 }

@@ -13,6 +13,7 @@
 mod demux;
 mod leg;
 mod offer;
+mod overlong;
 mod peer;
 mod port;
 mod restart;
