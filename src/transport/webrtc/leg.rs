@@ -306,6 +306,14 @@ impl PeerLeg {
                 Said::Overlong if is_open => {
                     self.protocol.hear_overlong(self.peer.heard_max(), &mut self.outbox);
                 }
+                Said::Endless => {
+                    if is_open {
+                        self.protocol.hear_overlong(self.peer.heard_max(), &mut self.outbox);
+                        self.flush(now);
+                    }
+                    self.be_gone("protocol");
+                    return;
+                }
                 Said::Event(_) | Said::Binary | Said::Overlong => {}
                 Said::Sound { sequence, timestamp, payload } => {
                     self.ear.push(now, sequence, timestamp, payload);

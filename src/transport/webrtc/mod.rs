@@ -19,6 +19,7 @@ mod port;
 mod restart;
 mod sideband;
 mod sound;
+mod unread;
 
 pub use leg::{PeerLeg, Seated};
 pub use offer::{BadOffer, CANDIDATES_MAX, Offer};

@@ -1,7 +1,6 @@
 //! One peer connection: datagrams and timers in; events, sound and datagrams out. No I/O.
 
 use std::collections::VecDeque;
-use std::iter;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -35,6 +34,7 @@ use super::EVENTS_LABEL;
 use super::offer::{BadOffer, Offer};
 use super::overlong;
 use super::sound::Sent;
+use super::unread::Unread;
 use crate::codec::opus::CLOCK_HZ;
 
 /// Without a sign of life for so long the peer is missing, and after as long again gone: together
@@ -61,6 +61,8 @@ pub(super) enum Said {
     Binary,
     /// A message that was longer than is taken. It is gone.
     Overlong,
+    /// So much of a message that has no end that no more of it is kept.
+    Endless,
     /// A channel that is not the events' was opened.
     OtherChannel { id: RTCDataChannelId, label: String },
     /// A packet of sound.
@@ -81,6 +83,7 @@ pub(super) struct Peer {
     message_max: usize,
     /// … and that is taken from it.
     heard_max: u32,
+    unread: Unread,
     events: Option<RTCDataChannelId>,
     said: VecDeque<Said>,
 }
@@ -133,6 +136,7 @@ impl Peer {
             fingerprint: offer.fingerprint().to_owned(),
             message_max: offer.message_max,
             heard_max,
+            unread: Unread::new(now),
             events: None,
             said: VecDeque::new(),
         };
@@ -192,6 +196,7 @@ impl Peer {
             ecn: None,
             transport_protocol: TransportProtocol::UDP,
         };
+        self.unread.add(now, &message);
         let datagram = TaggedBytesMut { now, transport, message };
         // What it is not, it does not become by our complaining.
         let dropped = overlong::dropped(|| {
@@ -200,7 +205,15 @@ impl Peer {
         if dropped > 0 {
             // What was said before it comes before it.
             self.collect(now);
-            self.said.extend(iter::repeat_with(|| Said::Overlong).take(dropped));
+            self.note_dropped(dropped);
+        }
+    }
+
+    fn note_dropped(&mut self, messages: usize) {
+        for _ in 0..messages {
+            // It had more.
+            self.unread.take(self.heard_max());
+            self.said.push_back(Said::Overlong);
         }
     }
 
@@ -225,7 +238,8 @@ impl Peer {
     /// What the peer did next.
     pub fn poll(&mut self, now: Instant) -> Option<Said> {
         self.collect(now);
-        self.said.pop_front()
+        let endless = self.unread.is_too_much().then_some(Said::Endless);
+        self.said.pop_front().or(endless)
     }
 
     fn collect(&mut self, now: Instant) {
@@ -235,7 +249,7 @@ impl Peer {
         let mut read = None;
         loop {
             let dropped = overlong::dropped(|| read = self.pc.poll_read());
-            self.said.extend(iter::repeat_with(|| Said::Overlong).take(dropped));
+            self.note_dropped(dropped);
             let Some(TaggedRTCMessage { message, .. }) = read.take() else { break };
             self.hear(message);
         }
@@ -318,6 +332,9 @@ impl Peer {
     }
 
     fn hear(&mut self, message: RTCMessage) {
+        if let RTCMessage::DataChannelMessage(_, message) = &message {
+            self.unread.take(message.data.len());
+        }
         match message {
             RTCMessage::DataChannelMessage(id, message) if self.events == Some(id) => {
                 let text = String::from_utf8(message.data.to_vec());
