@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::call::Way;
 use super::count::Count;
 use super::message::length_in_stream;
+use super::network::heard;
 use super::port::Door;
 use crate::transport::places::Place;
 
@@ -40,6 +41,7 @@ pub(super) async fn accept(listener: TcpListener, door: Arc<Door>) {
             tokio::time::sleep(REST).await;
             continue;
         };
+        let from = heard(from);
         if !door.shared.may_ring(from.ip()) {
             door.shared.counts().add(Count::Strangers);
             continue;
