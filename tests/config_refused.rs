@@ -345,6 +345,11 @@ fn a_sip_port_that_anybody_can_reach_is_refused() {
              to; say in sip.public_address where peers reach this machine",
         ),
         (
+            "[sip]\nlisten = \"127.0.0.1:5060\"\npublic_address = \"2001:db8::1\"\n",
+            "test.toml:3: sip.public_address: nobody who sends to 2001:db8::1 is heard at \
+             127.0.0.1:5060; say an address of the same family, or listen on \"[::]:5060\"",
+        ),
+        (
             "[sip]\npeers = [\"phones.example\"]\n",
             "test.toml:2: sip.peers: \"phones.example\" is no address and no network; write \
              [\"203.0.113.7\", \"192.0.2.0/24\"]",

@@ -1,6 +1,6 @@
 //! `[sip]`: telephones and trunks that ring us.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -113,6 +113,15 @@ fn check(reader: &mut Reader<'_>, listen: SocketAddr, public_address: Option<IpA
         let right = "say in sip.public_address where peers reach this machine";
         reader.refuse("sip.listen", problem, right);
     }
+    let takes_both = listen.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+    if let Some(public) = public_address
+        && public.is_ipv4() != listen.is_ipv4()
+        && !takes_both
+    {
+        let problem = format!("nobody who sends to {public} is heard at {listen}");
+        let right = "say an address of the same family, or listen on \"[::]:5060\"";
+        reader.refuse("sip.public_address", problem, right);
+    }
 }
 
 fn public_address(reader: &mut Reader<'_>) -> Option<IpAddr> {
@@ -120,7 +129,8 @@ fn public_address(reader: &mut Reader<'_>) -> Option<IpAddr> {
     if text.is_empty() {
         return None;
     }
-    let address = text.parse::<IpAddr>().ok().filter(|ip| !ip.is_unspecified());
+    let address = text.parse::<IpAddr>().ok().map(|ip| ip.to_canonical());
+    let address = address.filter(|ip| !ip.is_unspecified());
     if address.is_none() {
         let problem = format!("\"{text}\" is no address that peers can send to");
         reader.refuse("sip.public_address", problem, "write \"203.0.113.7\"");

@@ -16,6 +16,7 @@ use super::call::{Line, Order};
 use super::count::Count;
 use super::dialog::Said;
 use super::keys::Keys;
+use super::network::{heard, told};
 use super::port::Shared;
 use super::rtp::{self, Source};
 use super::sdp::Media;
@@ -199,7 +200,7 @@ impl SipLeg {
             let polled = self.socket.poll_recv_from(cx, &mut read);
             let length = read.filled().len();
             if let Poll::Ready(Ok(from)) = polled {
-                self.take(now, from, &buffer[..length]);
+                self.take(now, heard(from), &buffer[..length]);
             }
             self.buffer = buffer;
             // An error is one peer's (its port is closed) and passes.
@@ -344,6 +345,7 @@ impl SipLeg {
     /// What does not fit is lost, as on any network.
     fn send_packets(&self, packets: Vec<Vec<u8>>) {
         let Some(to) = self.source.to() else { return };
+        let to = told(self.shared.rtp().ip, to);
         for packet in packets {
             let _ = self.socket.try_send_to(&packet, to);
         }

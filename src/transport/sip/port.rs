@@ -20,6 +20,7 @@ use super::count::{Count, Counts};
 use super::dialog::{Dialog, Setup};
 use super::digest::{Doorkeeper, Verdict};
 use super::message::{MESSAGE_MAX, Message, Request, Response, Wrong, parse};
+use super::network::{heard, told};
 use super::rtp_port::RtpPorts;
 use super::stateless;
 use super::table::{Dialogs, Key, Seat};
@@ -177,7 +178,7 @@ impl Door {
             if datagram.iter().all(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
                 continue;
             }
-            self.take(from, Way::Datagrams, datagram);
+            self.take(heard(from), Way::Datagrams, datagram);
         }
     }
 
@@ -333,7 +334,7 @@ impl Shared {
     /// Sends now or never: what does not fit is lost, as on any network.
     pub(super) fn send(&self, way: &Way, to: SocketAddr, bytes: Bytes) {
         match way {
-            Way::Datagrams => drop(self.socket.try_send_to(&bytes, to)),
+            Way::Datagrams => drop(self.socket.try_send_to(&bytes, told(self.rtp.ip, to))),
             Way::Stream(out) => drop(out.try_send(bytes)),
         }
     }
