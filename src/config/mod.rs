@@ -267,7 +267,7 @@ impl Config {
             twilio: Twilio::read(reader),
             tls: Tls::read(reader, paths),
             webrtc,
-            outbound: Outbound::read(reader, &dialling, &sip, &agents),
+            outbound: Outbound::read(reader, &dialling, &sip),
             sip,
             auth,
             warnings,

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use super::promises::{DialledBy, Dialling};
-use super::reader::{Reader, nearest};
-use super::{Agent, DEFAULT_AGENT, Sip};
+use super::reader::Reader;
+use super::{CALL_VARIABLES, Sip, Template};
 use crate::fallback::outbound::{Pattern, Policy};
-use std::collections::BTreeMap;
 
 /// `[outbound]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,17 +19,12 @@ pub struct Outbound {
     /// So long it is listened whether a person or a machine has answered; `None` takes all for
     /// people.
     pub machine: Option<Duration>,
-    /// Who speaks with them.
-    pub agent: String,
+    /// What the agent who promised it says first; `None` waits for them to speak.
+    pub greeting: Option<Template>,
 }
 
 impl Outbound {
-    pub(super) fn read(
-        reader: &mut Reader<'_>,
-        dialling: &Dialling,
-        sip: &Sip,
-        agents: &BTreeMap<String, Agent>,
-    ) -> Outbound {
+    pub(super) fn read(reader: &mut Reader<'_>, dialling: &Dialling, sip: &Sip) -> Outbound {
         let dials = dialling.by == DialledBy::Sip;
         let allow = patterns(reader, "outbound.allow");
         let per_hour = "a number of dials (0 dials nothing)";
@@ -42,7 +36,7 @@ impl Outbound {
         );
         let outbound = Outbound {
             policy: Policy {
-                // Workers who claim callbacks over HTTP have rules of their own, unless we have some.
+                // Workers over HTTP have rules of their own, unless we have some.
                 allow: (dials || !allow.is_empty()).then_some(allow),
                 deny: patterns(reader, "outbound.deny"),
                 per_hour: reader.number("outbound.per_hour", 60, 0..=100_000, per_hour) as u32,
@@ -56,7 +50,7 @@ impl Outbound {
             from: from(reader),
             ring_max: reader.ms("outbound.ring_ms", 30_000, 1_000..=110_000),
             machine: (machine_ms > 0).then(|| Duration::from_millis(machine_ms)),
-            agent: agent(reader, agents),
+            greeting: greeting(reader),
         };
         if dials {
             check(reader, &outbound, sip);
@@ -97,16 +91,20 @@ fn from(reader: &mut Reader<'_>) -> String {
     text
 }
 
-fn agent(reader: &mut Reader<'_>, agents: &BTreeMap<String, Agent>) -> String {
-    let name = reader.text("outbound.agent", DEFAULT_AGENT);
-    if !agents.contains_key(&name) {
-        let right = match nearest(&name, agents.keys().map(String::as_str)) {
-            Some(near) => format!("did you mean \"{near}\"?"),
-            None => format!("describe it in [agent.{name}]"),
-        };
-        reader.refuse("outbound.agent", format!("there is no agent \"{name}\""), right);
+fn greeting(reader: &mut Reader<'_>) -> Option<Template> {
+    let default = "Hello, you asked us to ring you back. How can I help?";
+    let text = reader.text("outbound.greeting", default);
+    let template = Template::parse(&text);
+    for name in template.variables().filter(|name| !is_known(name)) {
+        let problem = format!("nothing is known as {{{{{name}}}}}");
+        let right = "write {{call.to}}, {{call.from}}, {{call.param.Callback-Why}}";
+        reader.refuse("outbound.greeting", problem, right);
     }
-    name
+    (!text.trim().is_empty()).then_some(template)
+}
+
+fn is_known(name: &str) -> bool {
+    CALL_VARIABLES.contains(&name) || name.starts_with("call.param.")
 }
 
 /// Who dials has to be able to, and to say who they are.
@@ -114,6 +112,12 @@ fn check(reader: &mut Reader<'_>, outbound: &Outbound, sip: &Sip) {
     if sip.listen.is_none() {
         let problem = "\"sip\" dials, and no SIP is spoken here";
         reader.refuse("callback.dialler", problem, "say in sip.listen where it is");
+    }
+    let (user, password) = (&sip.trunk.user, &sip.trunk.password_env);
+    if user.is_some() != password.is_some() {
+        let problem = "of the trunk's user and the password's variable one is missing";
+        let right = "name both, or neither where our address is proof enough";
+        reader.refuse("sip.trunk_user", problem, right);
     }
     if outbound.from.is_empty() {
         let problem = "whoever is rung sees no number";

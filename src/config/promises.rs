@@ -29,6 +29,8 @@ pub struct Webhooks {
 pub struct Dialling {
     /// Who.
     pub by: DialledBy,
+    /// What attempts of the stub come to.
+    pub stub_outcome: Stubbed,
     /// How many at once.
     pub at_once: u32,
 }
@@ -38,8 +40,8 @@ pub struct Dialling {
 pub enum DialledBy {
     /// Nobody here: workers claim them over HTTP.
     Workers,
-    /// Nobody at all, and every attempt comes to this.
-    Stub(Stubbed),
+    /// Nobody at all, and every attempt comes to the same.
+    Stub,
     /// This server, over SIP.
     Sip,
 }
@@ -71,8 +73,9 @@ impl Dialling {
         let who = reader.one_of("callback.dialler", ["none", "stub", "sip"]);
         let stub_outcome = reader.choice("callback.stub_outcome", "connected");
         Dialling {
+            stub_outcome,
             by: match who {
-                "stub" => DialledBy::Stub(stub_outcome),
+                "stub" => DialledBy::Stub,
                 "sip" => DialledBy::Sip,
                 _ => DialledBy::Workers,
             },

@@ -78,14 +78,6 @@ fn trunk(reader: &mut Reader<'_>) -> Trunk {
     }
     let user = said(reader.text("sip.trunk_user", ""));
     let password_env = said(reader.text("sip.trunk_password_env", ""));
-    let missing = match (&user, &password_env) {
-        (Some(_), None) => Some(("sip.trunk_password_env", "the trunk's user has no password")),
-        (None, Some(_)) => Some(("sip.trunk_user", "there is a password and nobody who says it")),
-        _ => None,
-    };
-    if let Some((key, problem)) = missing {
-        reader.refuse(key, problem, "name both, or neither where our address is proof enough");
-    }
     Trunk { address, user, password_env }
 }
 

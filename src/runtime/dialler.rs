@@ -21,7 +21,7 @@ use super::service::{Accepted, Service};
 use super::variables::Variables;
 use crate::admission::{Offer, OwnerId, Release};
 use crate::codec::g711;
-use crate::config::{DialledBy, Stubbed};
+use crate::config::{Agent, DialledBy, Stubbed};
 use crate::evidence::Evidence;
 use crate::store::{Change, Outcome, Record, Refused, Settlement};
 use crate::transport::Leg;
@@ -88,15 +88,16 @@ impl Line for Stub {
 /// Begins to dial, where the configuration says so.
 pub(super) fn begin(service: &Arc<Service>) {
     let Some(promises) = service.promises() else { return };
-    let line: Arc<dyn Line> = match service.config.dialling.by {
+    let dialling = service.config.dialling;
+    let line: Arc<dyn Line> = match dialling.by {
         DialledBy::Workers => return,
-        DialledBy::Stub(outcome) => Arc::new(Stub(outcome)),
+        DialledBy::Stub => Arc::new(Stub(dialling.stub_outcome)),
         DialledBy::Sip => Arc::new(SipLine::new(service)),
     };
     let dialler = Dialler {
         line,
         promises: promises.clone(),
-        at_once: Arc::new(Semaphore::new(service.config.dialling.at_once as usize)),
+        at_once: Arc::new(Semaphore::new(dialling.at_once as usize)),
     };
     tokio::spawn(dialler.run(Arc::downgrade(service)));
 }
@@ -204,10 +205,13 @@ impl Reached {
         let Reached { record, leg, mut slot } = self;
         let Some(lease) = slot.use_it() else { return };
         let call = service.next_call();
-        let outbound = &service.config.outbound;
-        let agent = service.config.agent(&outbound.agent);
-        let agent = agent.unwrap_or_else(|| service.config.default_agent()).clone();
         let Record { id, offer, .. } = record;
+        let outbound = &service.config.outbound;
+        // Whoever promised it keeps it.
+        let promised_by = offer.authorisation.strip_prefix("agent:").unwrap_or_default();
+        let agent = service.config.agent(promised_by);
+        let agent = agent.unwrap_or_else(|| service.config.default_agent()).clone();
+        let agent = Agent { greeting: outbound.greeting.clone(), ..agent };
         let params = [
             ("Callback", id.to_string()),
             ("Callback-Why", offer.why),

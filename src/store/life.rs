@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! accepted ─▶ due ─▶ claimed ─▶ dialling ─▶ connected
-//!     ▲        ▲        │ │         │ ├────▶ no_answer, voicemail, failed   no attempt left: dead letters
+//!     ▲        ▲        │ │         │ ├────▶ no_answer, voicemail, failed   none left: dead
 //!     │        └────────┘ │         │ └────▶ unknown_dial          the lease lapsed: a dead letter
 //!     └───────────────────┴─────────┘        attempts are left, or nothing was dialled
 //!  accepted, due, claimed ─▶ cancelled, expired

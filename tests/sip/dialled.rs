@@ -12,7 +12,7 @@ use crate::http::{self, Answer};
 use crate::phone::{Heard, Phone, serve};
 use crate::rig::{Rig, eventually};
 
-const GREETS: &str = "agent.default.greeting=\"Good morning, you asked us to ring you.\"";
+const GREETS: &str = "outbound.greeting=\"Good morning, you asked us to ring you.\"";
 /// Eight words: 800 ms.
 const GREETING_MS: usize = 800;
 

@@ -1,3 +1,5 @@
+//! Calls that we place, message by message.
+
 use super::super::message::parse;
 use super::*;
 use crate::time::ms;
