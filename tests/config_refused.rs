@@ -395,6 +395,11 @@ fn a_sip_port_that_anybody_can_reach_is_refused() {
             "test.toml:2: sip.rtp_ports: \"80-90\" are no ports; write \"16384-32767\", above \
              1023 and with an even port among them",
         ),
+        (
+            "[sip]\nrtp_ports = \"65535-65535\"\n",
+            "test.toml:2: sip.rtp_ports: \"65535-65535\" are no ports; write \"16384-32767\", \
+             above 1023 and with an even port among them",
+        ),
     ] {
         refused(text, error);
     }

@@ -183,7 +183,8 @@ fn rtp_ports(reader: &mut Reader<'_>) -> Option<RangeInclusive<u16>> {
     }
     let port = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port >= 1_024);
     let range = text.split_once('-').and_then(|(first, last)| Some(port(first)?..=port(last)?));
-    let range = range.filter(|range| range.start().next_multiple_of(2) <= *range.end());
+    let first = |range: &RangeInclusive<u16>| range.start().checked_next_multiple_of(2);
+    let range = range.filter(|range| first(range).is_some_and(|first| first <= *range.end()));
     if range.is_none() {
         let problem = format!("\"{text}\" are no ports");
         let right = "write \"16384-32767\", above 1023 and with an even port among them";

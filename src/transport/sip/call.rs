@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
+use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 
 use super::dialog::{Dialog, Hop, Said};
@@ -81,6 +82,13 @@ pub struct Invited {
     pub call_id: String,
 }
 
+/// Where a call's sound will be heard.
+#[derive(Debug)]
+pub struct Ear {
+    socket: UdpSocket,
+    at: SocketAddr,
+}
+
 /// A caller who hears nothing yet. Dropping it refuses them.
 #[derive(Debug)]
 pub struct Ringing {
@@ -108,16 +116,21 @@ impl Ringing {
         while !matches!(self.said.recv().await, Some(Said::Ended(_)) | None) {}
     }
 
-    /// Answers the call; it begins when it is agreed where sound goes, which whoever made no offer
-    /// says only in the ACK. `None`: the caller has given up.
-    pub async fn answer(self) -> std::io::Result<Option<SipLeg>> {
+    /// Takes a port for the call's sound. The error: there is none.
+    pub fn listen(&self) -> std::io::Result<Ear> {
         let socket = rtp_port::bind(self.shared.rtp())?;
         let at = SocketAddr::new(self.shared.media_ip(), socket.local_addr()?.port());
-        self.order(Order::Accept { at });
+        Ok(Ear { socket, at })
+    }
+
+    /// Answers the call; it begins when it is agreed where sound goes, which whoever made no offer
+    /// says only in the ACK. `None`: the caller has given up.
+    pub async fn answer(self, ear: Ear) -> Option<SipLeg> {
+        self.order(Order::Accept { at: ear.at });
         let Ringing { peer, orders, said, shared, .. } = self;
         let mut line = Line { orders, said };
-        let Some(media) = line.agreed().await else { return Ok(None) };
-        Ok(Some(SipLeg::new(shared, line, socket, peer.ip(), media)))
+        let media = line.agreed().await?;
+        Some(SipLeg::new(shared, line, ear.socket, peer.ip(), media))
     }
 
     fn order(&self, order: Order) {

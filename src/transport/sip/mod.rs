@@ -36,7 +36,7 @@ mod table;
 mod talk;
 mod write;
 
-pub use call::{Invited, Ringing, Signalling};
+pub use call::{Ear, Invited, Ringing, Signalling};
 pub use count::{Count, Counts};
 pub use dial::{Dial, Rung};
 pub use digest::Users;

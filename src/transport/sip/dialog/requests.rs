@@ -129,6 +129,8 @@ impl Dialog {
         if let State::Ringing = self.state {
             let tag = self.setup.tag.clone();
             self.answer_invite(now, &Answer::of(487, &tag), false);
+        } else {
+            self.invite.phase = Phase::Acknowledged;
         }
         // Whoever is leaving knows why.
         let news = matches!(self.state, State::Ringing | State::Up).then_some("closed");

@@ -316,6 +316,17 @@ fn who_offers_nothing_is_offered_something() {
     }
 }
 
+/// Who says BYE has heard the answer, or does not want it any more: it is not said again.
+#[test]
+fn a_bye_that_overtakes_the_ack_ends_the_answer() {
+    let mut dialog = begun(asks("INVITE", 1, None, "", &sdp("sendrecv", 4_000)));
+    dialog.accept(at(0), ours());
+    sent(&mut dialog);
+    assert_eq!(told(&mut dialog, 10, asks("BYE", 2, Some("ours"), "", "")), ["200 to 2 BYE"]);
+    assert_eq!(run(&mut dialog, 60_000), []);
+    assert!(dialog.is_over(at(60_000)));
+}
+
 /// What follows goes the way that the peer last came by; who knows only the call's name is no peer.
 #[test]
 fn the_way_is_the_peers() {
