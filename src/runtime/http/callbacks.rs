@@ -12,7 +12,7 @@ use super::desk::{Answered, Asked, Desk, Named, Wrong, bad, body, fresh, give, n
 use super::slot::{self, NoSlot, Slot};
 use super::{Site, answer};
 use crate::admission;
-use crate::id::{CallbackId, Stage};
+use crate::id::{CallbackId, Stage, hex};
 use crate::runtime::destination::canonical;
 use crate::runtime::operated::NotDialled;
 use crate::runtime::promise_json as shown;
@@ -146,8 +146,7 @@ fn key_of(headers: &HeaderMap, bytes: &[u8]) -> Result<Option<Key>, Wrong> {
         .filter(|name| name.len() <= KEY_MAX)
         .ok_or_else(|| bad("invalid_idempotency_key", &message, Some("Idempotency-Key")))?;
     let said: Value = body(bytes)?;
-    let digest = Sha256::digest(said.to_string().as_bytes());
-    let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex(&Sha256::digest(said.to_string().as_bytes()));
     // Apart from those that calls make for themselves.
     Ok(Some(Key { name: format!("http/{name}"), digest }))
 }

@@ -3,8 +3,8 @@
 use md5::Md5;
 use sha2::{Digest, Sha256};
 
-use super::digest::hex;
 use super::message::{param, split_list};
+use crate::id::hex;
 
 /// Our name and password at a trunk. Shown, it keeps the password to itself.
 #[derive(Clone, PartialEq, Eq)]
