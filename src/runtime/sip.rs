@@ -94,7 +94,7 @@ async fn answer(service: Arc<Service>, mut ringing: Ringing) {
         };
         match slot {
             Ok(slot) => slot,
-            Err(none) => return refuse(&service, ringing, none),
+            Err(none) => return refuse(&service, ringing, &none),
         }
     };
     let ear = match ringing.listen() {
@@ -121,16 +121,8 @@ fn dialled<'a>(service: &'a Service, number: &str) -> &'a Agent {
 }
 
 /// 486 and 480 where only this call finds no room, 503 where nobody does.
-fn refuse(service: &Service, ringing: Ringing, none: NoSlot) {
-    let (row, retry_after_s) = match none {
-        NoSlot::Refused(refusal) => (refusal.reason.disposition(), refusal.retry_after_s),
-        NoSlot::Ended(terminal) => {
-            let now = service.clock.now();
-            let mean = service.gates.look(Stage::Call, |gate| gate.counts(now).mean_wait_ms);
-            let row = terminal.disposition();
-            (row, row.retry.seconds(mean.unwrap_or(0)))
-        }
-    };
+fn refuse(service: &Service, ringing: Ringing, none: &NoSlot) {
+    let (row, retry_after_s) = none.told(&service.gates, Stage::Call);
     service.metrics.call_refused(row.http_code);
     ringing.refuse(row.sip_status, retry_after_s);
 }

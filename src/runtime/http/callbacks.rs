@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::desk::{Answered, Asked, Desk, Named, Wrong, bad, body, fresh, give, no, told, whole};
-use super::slot::{self, NoSlot, Slot};
+use super::slot::{self, Slot};
 use super::{Site, answer};
 use crate::admission;
 use crate::id::{CallbackId, Stage, hex};
@@ -232,12 +232,7 @@ async fn room_for(site: &Site, desk: &Desk, offer: &Offer) -> Result<Slot, Wrong
     });
     taken.await.map_err(|none| {
         let queued_ms = service.clock.now().since(began).as_millis() as u64;
-        Box::new(match none {
-            NoSlot::Refused(refusal) => answer::refused(service, refusal),
-            NoSlot::Ended(terminal) => {
-                answer::wait_ended(service, Stage::Callback, terminal, queued_ms)
-            }
-        })
+        Box::new(answer::no_slot(service, Stage::Callback, &none, queued_ms))
     })
 }
 
