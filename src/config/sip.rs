@@ -86,12 +86,7 @@ fn listen(reader: &mut Reader<'_>) -> Option<SocketAddr> {
     if text.is_empty() {
         return None;
     }
-    let address = text.replacen("localhost", "127.0.0.1", 1).parse::<SocketAddr>();
-    if address.is_err() {
-        let right = "write \"127.0.0.1:5060\", or \"\" for no SIP";
-        reader.refuse("sip.listen", format!("\"{text}\" is no address with a port"), right);
-    }
-    address.ok()
+    reader.address("sip.listen", &text, "write \"127.0.0.1:5060\", or \"\" for no SIP")
 }
 
 fn check(reader: &mut Reader<'_>, listen: SocketAddr, public_address: Option<IpAddr>, open: bool) {

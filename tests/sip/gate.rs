@@ -55,8 +55,8 @@ async fn a_full_gate_refuses_before_anything_is_answered() {
     }
 }
 
-/// where no call at all could be heard, the server is unavailable: 503, when to try again, and
-/// it counts.
+/// where no call at all could be heard, the server is unavailable: 503, when to try again,
+/// and it counts.
 #[tokio::test]
 async fn a_call_for_whose_sound_there_is_no_port_is_refused() {
     let (_taken, port) = loop {
