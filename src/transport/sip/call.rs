@@ -11,9 +11,9 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use tokio::net::UdpSocket;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
-use super::dialog::{Dialog, Hop, Said};
+use super::dialog::{Dialog, Hop, Referred, Said};
 use super::leg::SipLeg;
 use super::message::{Address, Message, user};
 use super::outgoing::Outgoing;
@@ -24,7 +24,7 @@ use super::table::Seat;
 use super::talk::Talk;
 use crate::time::{Timestamp, ms};
 
-/// Orders that may wait; a call gives four in all.
+/// Orders that may wait; a call gives five in all.
 const ORDERS_MAX: usize = 8;
 /// What a call has to know and has not taken yet.
 const SAID_MAX: usize = 64;
@@ -56,7 +56,7 @@ pub(super) struct Inbound {
 }
 
 /// What a call decides.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) enum Order {
     Ring,
     Refuse {
@@ -68,6 +68,11 @@ pub(super) enum Order {
         at: SocketAddr,
     },
     HangUp,
+    /// The caller is to ring somebody else, and it is to be told what came of it.
+    Refer {
+        to: String,
+        tell: oneshot::Sender<Referred>,
+    },
 }
 
 /// Who rings whom.
@@ -154,7 +159,7 @@ impl Line {
             match self.said.recv().await? {
                 Said::Media(media) => return Some(media),
                 // Nobody has said anything yet that a key could answer.
-                Said::Key(_) => {}
+                Said::Key(_) | Said::Referred(_) => {}
                 Said::Ended(_) | Said::Refused(_) => return None,
             }
         }
@@ -169,6 +174,8 @@ pub struct Signalling {
     orders: Option<mpsc::Receiver<Order>>,
     /// Gone once the call need not know any more.
     said: Option<mpsc::Sender<Said>>,
+    /// Who waits for what comes of a REFER.
+    referred: Option<oneshot::Sender<Referred>>,
     /// The way to the peer.
     way: Way,
     shared: Arc<Shared>,
@@ -202,7 +209,7 @@ impl Signalling {
         let ringing = Ringing { invited, peer, orders, said: hears, shared: shared.clone() };
         let (orders, said) = (Some(ordered), Some(said));
         let talk = Box::new(dialog);
-        (ringing, Signalling { talk, inbox, orders, said, way, shared, seat })
+        (ringing, Signalling { talk, inbox, orders, said, referred: None, way, shared, seat })
     }
 
     /// For a call that we place; the line hears what comes of it.
@@ -217,7 +224,7 @@ impl Signalling {
         let line = Line { orders, said: hears };
         let (talk, way) = (Box::new(outgoing), Way::Datagrams);
         let (orders, said) = (Some(ordered), Some(said));
-        (line, Signalling { talk, inbox, orders, said, way, shared, seat })
+        (line, Signalling { talk, inbox, orders, said, referred: None, way, shared, seat })
     }
 
     /// Speaks until nothing can come any more.
@@ -261,6 +268,10 @@ impl Signalling {
                     send(&mut *self.talk, &self.shared, &way);
                 }
             }
+            Woken::Ordered(Some(Order::Refer { to, tell })) => {
+                self.referred = Some(tell);
+                self.talk.refer(now, &to);
+            }
             Woken::Ordered(Some(order)) => self.talk.obey(now, order),
             Woken::Ordered(None) => {
                 self.orders = None;
@@ -274,6 +285,11 @@ impl Signalling {
     fn pass_on(&mut self) {
         send(&mut *self.talk, &self.shared, &self.way);
         while let Some(what) = self.talk.poll_said() {
+            if let Said::Referred(how) = what {
+                // Who asked may have gone.
+                let _ = self.referred.take().map(|asked| asked.send(how));
+                continue;
+            }
             let ends = matches!(what, Said::Ended(_) | Said::Refused(_));
             // A call that does not even take this is lost, and is told so by the end of the queue.
             let lost = self.said.as_ref().is_none_or(|said| said.try_send(what).is_err());

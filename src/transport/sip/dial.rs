@@ -100,7 +100,7 @@ impl Shared {
             }
             Some(Said::Refused(status)) => Rung::refused(status),
             Some(Said::Ended("no_answer")) => Rung::NoAnswer,
-            Some(Said::Ended(_) | Said::Key(_)) | None => Rung::Unreachable,
+            Some(Said::Ended(_) | Said::Key(_) | Said::Referred(_)) | None => Rung::Unreachable,
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod made;
 mod offers;
+mod refer;
 mod requests;
 
 use std::collections::VecDeque;
@@ -21,6 +22,7 @@ use super::write::{Answer, Ask, back_to};
 use crate::time::Timestamp;
 
 pub(super) use made::Made;
+pub(super) use refer::Referred;
 
 /// Answers that are remembered for requests that come again.
 const ANSWERED_MAX: usize = 8;
@@ -85,6 +87,8 @@ pub(super) enum Said {
     Ended(&'static str),
     /// Whom we rang does not want to, or cannot.
     Refused(u16),
+    /// What came of asking the peer to ring somebody else.
+    Referred(Referred),
 }
 
 /// One dialog, from its INVITE to the last message that may come again.
@@ -110,6 +114,7 @@ pub(super) struct Dialog {
     refresh: Option<(Duration, Timestamp)>,
     /// Of a call that we placed.
     ack: Option<made::Ack>,
+    refer: Option<refer::Refer>,
     answered: VecDeque<(u32, String, Bytes)>,
     out: VecDeque<(SocketAddr, Bytes)>,
     said: VecDeque<Said>,
@@ -180,6 +185,7 @@ impl Dialog {
             media,
             refresh: checked.refresh.map(|every| (every, now + every)),
             ack: None,
+            refer: None,
             answered: VecDeque::new(),
             out: VecDeque::new(),
             said: VecDeque::new(),
@@ -270,7 +276,7 @@ impl Dialog {
             State::Up => self.refresh.map(|(_, until)| until),
             State::Ringing | State::Parting => None,
         };
-        [invite, state].into_iter().flatten().min()
+        [invite, state, self.refer_due()].into_iter().flatten().min()
     }
 
     /// Does what is due.
@@ -295,6 +301,7 @@ impl Dialog {
                 Turn::Nothing => {}
             }
         }
+        self.tick_refer(now);
         match &mut self.state {
             State::Leaving(resend) => match resend.tick(now) {
                 Turn::Again => {

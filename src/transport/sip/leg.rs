@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use tokio::io::ReadBuf;
 use tokio::net::UdpSocket;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
 use super::call::{Line, Order};
 use super::count::Count;
-use super::dialog::Said;
+use super::dialog::{Referred, Said};
 use super::keys::Keys;
 use super::network::{heard, told};
 use super::port::Shared;
@@ -26,7 +26,7 @@ use crate::codec::g711::Law;
 use crate::id::ItemId;
 use crate::leg::{FromCaller, HangUp, PlayoutState, ToCaller};
 use crate::time::{Timestamp, ms};
-use crate::transport::{Clock, Leg, LegLost};
+use crate::transport::{Clock, Leg, LegLost, Transfer, Transferred};
 
 /// The caller hears what was sent so much later: the network and the phone's own buffer.
 const FAR_END: Duration = ms(60);
@@ -155,6 +155,7 @@ impl SipLeg {
                 Some(Said::Media(media)) => self.agree(now, media),
                 Some(Said::Key(key)) => self.hear(FromCaller::Dtmf(key)),
                 Some(Said::Ended(how)) => self.be_gone(how),
+                Some(Said::Referred(_)) => {}
                 Some(Said::Refused(_)) | None => self.be_gone("closed"),
             }
         }
@@ -427,8 +428,34 @@ impl Leg for SipLeg {
         FAR_END
     }
 
+    fn transfer(&self) -> Option<Box<dyn Transfer>> {
+        Some(Box::new(Refer(self.orders.downgrade())))
+    }
+
     fn name(&self) -> &'static str {
         "sip"
+    }
+}
+
+/// Sends the caller to somebody else, for as long as there is a call.
+struct Refer(mpsc::WeakSender<Order>);
+
+impl Transfer for Refer {
+    fn to(self: Box<Self>, target: String) -> Pin<Box<dyn Future<Output = Transferred> + Send>> {
+        Box::pin(async move {
+            let (tell, told) = oneshot::channel();
+            let Some(orders) = self.0.upgrade() else { return Transferred::Lost };
+            let sent = orders.try_send(Order::Refer { to: target, tell });
+            drop(orders);
+            match (sent, told.await) {
+                (Ok(()), Ok(Referred::Reached)) => Transferred::Connected,
+                (Ok(()), Ok(Referred::Refused(486 | 600))) => Transferred::Busy,
+                (Ok(()), Ok(Referred::Refused(408 | 480 | 487))) => Transferred::NoAnswer,
+                (Ok(()), Ok(Referred::Refused(_))) => Transferred::Declined,
+                (Ok(()), Ok(Referred::Unknown)) => Transferred::NoAnswer,
+                (Err(_), _) | (_, Err(_)) => Transferred::Lost,
+            }
+        })
     }
 }
 

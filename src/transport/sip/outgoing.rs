@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::dialog::{Dialog, Hop, Made, Said, Setup};
+use super::dialog::{Dialog, Hop, Made, Referred, Said, Setup};
 use super::message::{Address, Fields, Message, Response, split_list};
 use super::resend::{Resend, Turn, give_up_after};
 use super::respond::{Credentials, respond};
@@ -169,6 +169,18 @@ impl Outgoing {
             State::Asking { .. } | State::Ringing { .. } => self.withdraw(now),
             State::Up(dialog) => dialog.hang_up(now),
             State::Unwanted(_) | State::Cancelling(_) | State::Over { .. } => {}
+        }
+    }
+
+    /// Whom we rang is to speak with somebody else.
+    pub fn refer(&mut self, now: Timestamp, to: &str) {
+        match &mut self.state {
+            State::Up(dialog) => dialog.refer(now, to),
+            State::Asking { .. }
+            | State::Ringing { .. }
+            | State::Unwanted(_)
+            | State::Cancelling(_)
+            | State::Over { .. } => self.said.push_back(Said::Referred(Referred::Unknown)),
         }
     }
 

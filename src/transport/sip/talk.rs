@@ -21,6 +21,8 @@ pub(super) trait Talk: Send + std::fmt::Debug {
     fn receive(&mut self, now: Timestamp, message: Message, hop: Hop) -> bool;
     /// The call has decided.
     fn obey(&mut self, now: Timestamp, order: Order);
+    /// The peer is to ring somebody else.
+    fn refer(&mut self, now: Timestamp, to: &str);
     /// The call is over on our side.
     fn hang_up(&mut self, now: Timestamp);
     /// What is to be sent, and where to.
@@ -43,6 +45,9 @@ macro_rules! drives {
         }
         fn receive(&mut self, now: Timestamp, message: Message, hop: Hop) -> bool {
             $talk::receive(self, now, message, hop)
+        }
+        fn refer(&mut self, now: Timestamp, to: &str) {
+            $talk::refer(self, now, to);
         }
         fn hang_up(&mut self, now: Timestamp) {
             $talk::hang_up(self, now);
@@ -71,6 +76,7 @@ impl Talk for Dialog {
             Order::Refuse { status, retry_after_s } => self.refuse(now, status, retry_after_s),
             Order::Accept { at } => self.accept(now, at),
             Order::HangUp => Dialog::hang_up(self, now),
+            Order::Refer { to, .. } => Dialog::refer(self, now, &to),
         }
     }
 }
@@ -81,6 +87,7 @@ impl Talk for Outgoing {
     fn obey(&mut self, now: Timestamp, order: Order) {
         match order {
             Order::HangUp => Outgoing::hang_up(self, now),
+            Order::Refer { to, .. } => Outgoing::refer(self, now, &to),
             // Whoever rings has nothing to answer.
             Order::Ring | Order::Refuse { .. } | Order::Accept { .. } => {}
         }

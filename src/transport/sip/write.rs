@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::message::{Request, Via, split_list};
 
 /// What we are asked to do and do; all else is 405 or 501.
-pub(super) const ALLOW: &str = "INVITE, ACK, BYE, CANCEL, OPTIONS, INFO, UPDATE, REGISTER";
+pub(super) const ALLOW: &str = "INVITE, ACK, BYE, CANCEL, OPTIONS, INFO, UPDATE, NOTIFY, REGISTER";
 const SERVER: &str = concat!("floorkeeper/", env!("CARGO_PKG_VERSION"));
 
 /// An answer to be written.
@@ -171,6 +171,7 @@ fn phrase(status: u16) -> &'static str {
         486 => "Busy Here",
         487 => "Request Terminated",
         488 => "Not Acceptable Here",
+        489 => "Bad Event",
         491 => "Request Pending",
         500 => "Server Internal Error",
         501 => "Not Implemented",

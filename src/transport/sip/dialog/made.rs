@@ -52,6 +52,7 @@ impl Dialog {
             media,
             refresh: None,
             ack: None,
+            refer: None,
             answered: VecDeque::new(),
             out: VecDeque::new(),
             said: VecDeque::new(),

@@ -15,6 +15,7 @@ impl Dialog {
         if (200..300).contains(&response.status) {
             self.on_answer_again(response, from);
         }
+        self.on_refer_answer(response);
         let is_byes = response.fields.cseq() == Some((self.asked_cseq, "BYE"));
         if let State::Leaving(_) = self.state
             && is_byes
@@ -79,6 +80,7 @@ impl Dialog {
                 let answer = Answer::of(200, "").with("Allow", ALLOW);
                 self.reply(&request, from, answer.with("Accept", "application/sdp"));
             }
+            "NOTIFY" => self.on_notify(&request, from),
             // A caller may not have us ring somebody else.
             "REFER" => self.reply(&request, from, Answer::of(403, "")),
             method => {
