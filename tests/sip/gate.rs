@@ -62,7 +62,7 @@ async fn a_call_for_whose_sound_there_is_no_port_is_refused() {
     let (_taken, port) = loop {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
-        if port % 2 == 0 {
+        if port.is_multiple_of(2) {
             break (socket, port);
         }
     };

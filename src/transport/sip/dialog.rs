@@ -17,7 +17,7 @@ use bytes::Bytes;
 use super::message::{Address, Message, Request, split_list};
 use super::require::{self, Refused};
 use super::resend::{Resend, Turn, give_up_after};
-use super::sdp::{BadSdp, Media, Ours};
+use super::sdp::{BadSdp, Description, Media, Ours};
 use super::write::{Answer, Ask, back_to};
 use crate::time::Timestamp;
 
@@ -124,6 +124,8 @@ pub(super) struct Dialog {
 #[derive(Debug)]
 struct Invite {
     request: Request,
+    /// What it offers, until that is answered.
+    offer: Option<Description>,
     from: SocketAddr,
     phase: Phase,
 }
@@ -163,8 +165,8 @@ impl Dialog {
     ) -> Result<Dialog, Bytes> {
         let refuse = |refused: Refused| refused.answer(&setup.tag).write(&request, from);
         let checked = require::invite(&request).map_err(refuse)?;
-        let offer = checked.offer.map(|offer| offer.agree(setup.us, from.ip()));
-        let media = offer.transpose().map_err(|bad| refuse(Refused::of_sdp(bad)))?;
+        let media = checked.offer.as_ref().map(|offer| offer.agree(setup.us, from.ip()));
+        let media = media.transpose().map_err(|bad| refuse(Refused::of_sdp(bad)))?;
         let fields = &request.fields;
         let contact = fields.list("contact").next().and_then(Address::parse);
         let target = contact.map(|contact| contact.uri.to_owned());
@@ -189,7 +191,12 @@ impl Dialog {
             answered: VecDeque::new(),
             out: VecDeque::new(),
             said: VecDeque::new(),
-            invite: Invite { phase: Phase::Asked(trying.clone()), request, from },
+            invite: Invite {
+                phase: Phase::Asked(trying.clone()),
+                offer: checked.offer,
+                request,
+                from,
+            },
             setup,
         };
         dialog.send_back(trying);

@@ -292,19 +292,13 @@ impl SipLeg {
             ToCaller::Audio { item, pcm, .. } => self.say_sound(now, item, &pcm),
             ToCaller::MessageEnded { item, .. } if self.is_of_another(&item) => {}
             ToCaller::MessageEnded { .. } => self.finish(now),
-            ToCaller::ClearFarEnd { .. } => {
+            ToCaller::ClearFarEnd { .. }
+            | ToCaller::Playout { state: PlayoutState::Cleared, .. } => {
                 self.mouth.clear();
                 self.sounding = None;
             }
-            ToCaller::Playout { state, .. } => match state {
-                PlayoutState::Cleared => {
-                    self.mouth.clear();
-                    self.sounding = None;
-                }
-                PlayoutState::Paused | PlayoutState::Resumed => {}
-            },
             ToCaller::HangUp { why } => self.hang_up(now, why),
-            // The rest is for clients that show it.
+            // The rest is for clients that show it; a pause is silence.
             _ => {}
         }
     }

@@ -46,7 +46,7 @@ impl Dialog {
             peer,
             heard_cseq: 0,
             asked_cseq: cseq,
-            invite: Invite { request, from: peer, phase: Phase::Acknowledged },
+            invite: Invite { request, offer: None, from: peer, phase: Phase::Acknowledged },
             state: State::Up,
             ours: Some(ours),
             media,
