@@ -122,6 +122,7 @@ fn another(config: &Config, key: &str) -> String {
         ("callback.dialler", "stub"),
         ("callback.stub_outcome", "failed"),
         ("callback.webhook_url", "https://desk.example/callbacks"),
+        ("handoff.refer_to", "sip:desk@192.0.2.9"),
         ("handoff.webhook_url", "https://desk.example/handoffs"),
         ("log.format", "json"),
         ("log.level", "debug"),

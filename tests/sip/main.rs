@@ -10,6 +10,7 @@ mod keys;
 mod lost;
 mod passwords;
 mod phone;
+mod refer;
 mod softphones;
 mod stream;
 
