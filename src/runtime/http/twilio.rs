@@ -29,12 +29,12 @@ use crate::transport::twilio::{DIALECTS, Dialect, Start, StreamLeg, begin};
 use crate::transport::{Leg, websocket};
 
 /// Largest message; a second of sound has some ten thousand bytes.
-const MESSAGE_MAX: usize = 64 * 1024;
+pub(super) const MESSAGE_MAX: usize = 64 * 1024;
 
 /// How long a stream that is no call has to take its close frame, and to answer it.
-const DISMISS_MAX: Duration = Duration::from_secs(2);
+pub(super) const DISMISS_MAX: Duration = Duration::from_secs(2);
 /// A stream that comes to its start too late: the server has ended all calls.
-const DRAINED: &str = "drained";
+pub(super) const DRAINED: &str = "drained";
 
 type Fields = HashMap<String, String>;
 
@@ -129,7 +129,6 @@ fn switch(
 }
 
 async fn run(site: Site, dialect: &'static dyn Dialect, seated: Seated, mut socket: Kept<Wire>) {
-    let Seated { call, caller, agent, mut slot } = seated;
     let mut ending = site.service.ending();
     let begun = tokio::select! {
         begun = timeout(HANDSHAKE_MAX, begin(&mut socket, dialect)) => begun,
@@ -138,10 +137,22 @@ async fn run(site: Site, dialect: &'static dyn Dialect, seated: Seated, mut sock
     let start = match begun.unwrap_or(Err("timeout")) {
         Ok(start) => start,
         Err(how) => {
-            tracing::debug!("{call}: no {} stream: {how}", dialect.name());
+            tracing::debug!("{}: no {} stream: {how}", seated.call, dialect.name());
             return dismiss(&mut socket, how).await;
         }
     };
+    talk(site, dialect, seated, socket, start).await;
+}
+
+/// The call of a stream that has begun.
+pub(super) async fn talk(
+    site: Site,
+    dialect: &'static dyn Dialect,
+    seated: Seated,
+    socket: Kept<Wire>,
+    start: Start,
+) {
+    let Seated { call, caller, agent, mut slot } = seated;
     let service = site.service.clone();
     let agent = agent_of(&site, start.params.get("agent").or(Some(&agent))).clone();
     let variables = variables(&site, call, &caller, dialect, &start);
@@ -155,7 +166,7 @@ async fn run(site: Site, dialect: &'static dyn Dialect, seated: Seated, mut sock
 }
 
 /// Closes a stream that had no start, and says why.
-async fn dismiss(socket: &mut Kept<Wire>, how: &'static str) {
+pub(super) async fn dismiss(socket: &mut Kept<Wire>, how: &'static str) {
     let code = if how == DRAINED { 1012 } else { 1002 };
     let close = CloseFrame { code, reason: Utf8Bytes::from_static(how) };
     let told = async {
