@@ -31,9 +31,10 @@ pub struct Sip {
 
 impl Sip {
     pub(super) fn read(reader: &mut Reader<'_>, paths: &Paths) -> Sip {
-        let listen = listen(reader);
+        let right = "write \"127.0.0.1:5060\", or \"\" for no SIP";
+        let listen = reader.address_or_none("sip.listen", right);
         let public_address = public_address(reader);
-        let peers = peers(reader);
+        let peers = reader.networks("sip.peers");
         let users = users(reader, paths);
         if let Some(listen) = listen {
             check(reader, listen, public_address, peers.is_empty() && users.is_empty());
@@ -52,19 +53,6 @@ impl Sip {
             tenant: (!tenant.is_empty()).then_some(tenant),
         }
     }
-}
-
-fn listen(reader: &mut Reader<'_>) -> Option<SocketAddr> {
-    let text = reader.text("sip.listen", "");
-    if text.is_empty() {
-        return None;
-    }
-    let address = text.replacen("localhost", "127.0.0.1", 1).parse::<SocketAddr>();
-    if address.is_err() {
-        let right = "write \"127.0.0.1:5060\", or \"\" for no SIP";
-        reader.refuse("sip.listen", format!("\"{text}\" is no address with a port"), right);
-    }
-    address.ok()
 }
 
 fn check(reader: &mut Reader<'_>, listen: SocketAddr, public_address: Option<IpAddr>, open: bool) {
@@ -91,20 +79,6 @@ fn public_address(reader: &mut Reader<'_>) -> Option<IpAddr> {
         reader.refuse("sip.public_address", problem, "write \"203.0.113.7\"");
     }
     address
-}
-
-fn peers(reader: &mut Reader<'_>) -> Vec<Network> {
-    let mut networks = Vec::new();
-    for text in reader.list("sip.peers", &[]) {
-        match text.parse() {
-            Ok(network) => networks.push(network),
-            Err(_) => {
-                let problem = format!("\"{text}\" is no address and no network");
-                reader.refuse("sip.peers", problem, "write [\"203.0.113.7\", \"192.0.2.0/24\"]");
-            }
-        }
-    }
-    networks
 }
 
 /// One name and one password a line; `#` begins a comment line. Neither is ever shown.

@@ -44,6 +44,7 @@ mod watch;
 
 pub use accept::{Listening, bind, serve};
 pub(super) use realtime::offer_call;
+pub(super) use twilio_voice::why;
 
 /// What every handler is given.
 #[derive(Clone)]
