@@ -266,9 +266,9 @@ impl Channel {
             self.say(event).await;
         }
         // Marks take no time of their own: what stands behind them is played in the same tick.
-        while let Some(Waiting::Mark(id)) =
-            self.waiting.pop_front_if(|waiting| matches!(waiting, Waiting::Mark(_)))
-        {
+        while let Some(Waiting::Mark(id)) = self.waiting.front() {
+            let id = id.clone();
+            self.waiting.pop_front();
             let event = self.event("MEDIA_MARK_PROCESSED", "correlation_id", &id);
             self.say(event).await;
         }
