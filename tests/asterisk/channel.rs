@@ -38,31 +38,27 @@ async fn a_caller_is_greeted_heard_and_answered() {
 /// history is what was played.
 #[tokio::test]
 async fn a_barge_in_flushes_and_history_is_what_was_heard() {
-    for dialled in [TEXT, JSON] {
-        let rig = Rig::telling_stories(&[]).await;
-        let mut caller = Channel::dial(&rig, dialled).await;
-        caller.press('7').await;
-        caller.press('#').await;
-        caller.until("two seconds are heard", |channel| channel.played_ms() >= 2_000).await;
-        assert_eq!(caller.told("FLUSH_MEDIA"), 0);
-        caller.speak(1_200);
-        caller.until("it is flushed", |channel| channel.told("FLUSH_MEDIA") > 0).await;
-        let heard_ms = caller.played_ms();
-        assert!(heard_ms < 3_000, "flushed {heard_ms} ms into the story");
-        caller
-            .until("the next answer begins", |channel| channel.played_ms() >= heard_ms + 400)
-            .await;
-        let request = rig.model.asked("What happened then?").expect("a second turn");
-        let words = last_words(&request);
-        assert!(STORY.starts_with(words), "{words}");
-        let words_ms = words.split(' ').count() * 100;
-        assert!(
-            words_ms <= heard_ms + 100 && words_ms + 400 >= heard_ms,
-            "{words_ms} ms of words, {heard_ms} ms heard"
-        );
-        caller.hang_up().await;
-        rig.quiet().await;
-    }
+    let rig = Rig::telling_stories(&[]).await;
+    let mut caller = Channel::dial(&rig, TEXT).await;
+    caller.press('7').await;
+    caller.press('#').await;
+    caller.until("two seconds are heard", |channel| channel.played_ms() >= 2_000).await;
+    assert_eq!(caller.told("FLUSH_MEDIA"), 0);
+    caller.speak(1_200);
+    caller.until("it is flushed", |channel| channel.told("FLUSH_MEDIA") > 0).await;
+    let heard_ms = caller.played_ms();
+    assert!(heard_ms < 3_000, "flushed {heard_ms} ms into the story");
+    caller.until("the next answer begins", |channel| channel.played_ms() >= heard_ms + 400).await;
+    let request = rig.model.asked("What happened then?").expect("a second turn");
+    let words = last_words(&request);
+    assert!(STORY.starts_with(words), "{words}");
+    let words_ms = words.split(' ').count() * 100;
+    assert!(
+        words_ms <= heard_ms + 100 && words_ms + 400 >= heard_ms,
+        "{words_ms} ms of words, {heard_ms} ms heard"
+    );
+    caller.hang_up().await;
+    rig.quiet().await;
 }
 
 /// A cough: the queue is flushed at once, and the story goes on where it was heard.
@@ -87,22 +83,18 @@ async fn a_rejected_barge_in_goes_on_from_what_was_heard() {
 /// Issue 7, point 6: a key interrupts, and the keys are a turn.
 #[tokio::test]
 async fn a_key_takes_the_floor_and_is_a_turn() {
-    for dialled in [TEXT, JSON] {
-        let rig = Rig::telling_stories(&[]).await;
-        let mut caller = Channel::dial(&rig, dialled).await;
-        caller.speak(900);
-        caller.until("a second is heard", |channel| channel.played_ms() >= 1_000).await;
-        caller.press('4').await;
-        caller.until("it is flushed", |channel| channel.told("FLUSH_MEDIA") > 0).await;
-        let heard_ms = caller.played_ms();
-        caller.press('#').await;
-        caller
-            .until("the next answer begins", |channel| channel.played_ms() >= heard_ms + 400)
-            .await;
-        assert!(rig.model.asked("Keys pressed: 4#").is_some());
-        caller.hang_up().await;
-        rig.quiet().await;
-    }
+    let rig = Rig::telling_stories(&[]).await;
+    let mut caller = Channel::dial(&rig, JSON).await;
+    caller.speak(900);
+    caller.until("a second is heard", |channel| channel.played_ms() >= 1_000).await;
+    caller.press('4').await;
+    caller.until("it is flushed", |channel| channel.told("FLUSH_MEDIA") > 0).await;
+    let heard_ms = caller.played_ms();
+    caller.press('#').await;
+    caller.until("the next answer begins", |channel| channel.played_ms() >= heard_ms + 400).await;
+    assert!(rig.model.asked("Keys pressed: 4#").is_some());
+    caller.hang_up().await;
+    rig.quiet().await;
 }
 
 /// MEDIA_XOFF: nothing is sent until MEDIA_XON, and nothing is lost meanwhile.

@@ -6,6 +6,7 @@ mod audiosocket_wrong;
 mod channel;
 mod channel_gate;
 mod double;
+mod leg;
 mod socket;
 
 #[allow(dead_code, reason = "every test binary uses its own part of this")]

@@ -126,7 +126,7 @@ impl Dialect for Control {
             "MEDIA_XON" => Said::HasRoom,
             "ERROR" => {
                 let told = event.fields.get("error_text").map_or("", Cow::as_ref);
-                tracing::warn!("asterisk says: {told}");
+                tracing::debug!("asterisk says: {told:?}");
                 Said::Nothing
             }
             "STATUS" | "QUEUE_DRAINED" | "MEDIA_BUFFERING_COMPLETED" => Said::Nothing,
