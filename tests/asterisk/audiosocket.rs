@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::json;
 
 use crate::channel::{GREETING, GREETS};
@@ -13,21 +14,24 @@ use crate::socket::{LISTENS, SLIN, SLIN16, Socket};
 /// that the agent speaks at, and others.
 #[tokio::test]
 async fn a_caller_is_greeted_heard_and_answered_in_their_own_kind() {
-    for (kind, frame_bytes) in [(SLIN16, 640), (0x11, 480), (0x15, 1_764)] {
-        let rig = Rig::start(&[LISTENS, GREETS]).await;
-        let mut caller = Socket::call(&rig, kind, frame_bytes).await;
-        caller.until("the greeting is heard", |socket| socket.played_ms() >= 700).await;
-        assert!(caller.loudest() > 1_000, "{}", caller.loudest());
-        caller.speak(900);
-        let all = 700 + REPLY.split(' ').count() * 100;
-        caller.until("the answer is heard", |socket| socket.played_ms() >= all).await;
-        let request = rig.model.asked("What happened then?").expect("a spoken turn");
-        assert_eq!(last_words(&request), GREETING, "the greeting was heard to its end");
-        let shown = rig.get("/v1/calls/call-1").await.json();
-        assert_eq!(shown["transport"], "audiosocket", "{shown:#}");
-        drop(caller);
-        rig.quiet().await;
-    }
+    let rig = Rig::start(&[LISTENS, GREETS]).await;
+    let kinds = [(SLIN16, 640), (0x11, 480), (0x15, 1_764)];
+    join_all(kinds.map(|(kind, frame_bytes)| talk(&rig, kind, frame_bytes))).await;
+    assert_eq!(rig.model.times_asked(), kinds.len());
+    let request = rig.model.asked("What happened then?").expect("a spoken turn");
+    assert_eq!(last_words(&request), GREETING, "the greeting was heard to its end");
+    let shown = rig.get("/v1/calls/call-1").await.json();
+    assert_eq!(shown["transport"], "audiosocket", "{shown:#}");
+    rig.quiet().await;
+}
+
+async fn talk(rig: &Rig, kind: u8, frame_bytes: usize) {
+    let mut caller = Socket::call(rig, kind, frame_bytes).await;
+    caller.until("the greeting is heard", |socket| socket.played_ms() >= 700).await;
+    assert!(caller.loudest() > 1_000, "{}", caller.loudest());
+    caller.speak(900);
+    let all = 700 + REPLY.split(' ').count() * 100;
+    caller.until("the answer is heard", |socket| socket.played_ms() >= all).await;
 }
 
 /// Nothing is buffered at the far end, and nothing can be taken back: DESIGN 4, *Pacing*.
@@ -139,18 +143,18 @@ async fn a_drain_ends_the_call_with_a_hang_up() {
 #[tokio::test]
 async fn a_caller_who_hangs_up_in_mid_answer_ends_the_call() {
     let rig = Rig::telling_stories(&[LISTENS]).await;
-    for told in [None, Some((0x00, &[][..])), Some((0xff, &[1])), Some((0xff, &[4]))] {
-        let mut caller = Socket::call(&rig, SLIN, 320).await;
-        caller.speak(900);
-        caller.until("the story is heard", |socket| socket.played_ms() >= 300).await;
-        match told {
-            Some((kind, payload)) => {
-                caller.send(kind, payload).await;
-                caller.until("the connection is over", |socket| socket.ended).await;
-            }
-            None => drop(caller),
-        }
-        rig.quiet().await;
+    let ways = [None, Some((0x00, &[][..])), Some((0xff, &[1])), Some((0xff, &[4]))];
+    join_all(ways.map(|told| hang_up(&rig, told))).await;
+    rig.quiet().await;
+}
+
+async fn hang_up(rig: &Rig, told: Option<(u8, &[u8])>) {
+    let mut caller = Socket::call(rig, SLIN, 320).await;
+    caller.speak(900);
+    caller.until("the story is heard", |socket| socket.played_ms() >= 300).await;
+    if let Some((kind, payload)) = told {
+        caller.send(kind, payload).await;
+        caller.until("the connection is over", |socket| socket.ended).await;
     }
 }
 

@@ -206,6 +206,8 @@ impl Channel {
             Some(Ok(Message::Binary(sound))) => self.queue(&sound).await,
             Some(Ok(Message::Close(frame))) => {
                 self.came.push(Came::Closed(frame.map_or(0, |frame| frame.code.into())));
+                // Asterisk answers it at once.
+                let _ = self.socket.close(None).await;
             }
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
             Some(Err(_)) | None => self.came.push(Came::Closed(0)),

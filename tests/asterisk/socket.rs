@@ -116,6 +116,10 @@ impl Socket {
                 read = self.stream.read_buf(&mut self.inbox), if !self.ended => {
                     self.ended = read.is_err() || matches!(read, Ok(0));
                     self.take();
+                    if self.hung_up {
+                        // Asterisk closes at once.
+                        let _ = self.stream.shutdown().await;
+                    }
                 }
                 _ = ticks.tick() => self.tick().await,
             }
