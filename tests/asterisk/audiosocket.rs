@@ -47,8 +47,8 @@ async fn sound_is_sent_at_its_own_pace() {
             socket.played_ms() >= 2_000
         })
         .await;
-    // The double's ticks and the server's clock are not in step; the story has six seconds.
-    assert!(most <= 40 + 200, "{most} ms were ahead");
+    // 40 ms, and what a double on a busy machine is late; the story has six seconds.
+    assert!(most <= 40 + 500, "{most} ms were ahead");
     drop(caller);
     rig.quiet().await;
 }

@@ -62,11 +62,12 @@ async fn an_asterisk_that_does_not_read_is_lost_after_ten_seconds_of_sound() {
     assert_eq!(leg.send(sound("item_1", 1, 20)), Err(LegLost));
 }
 
-/// What was not written when the agent is interrupted never is; what was begun is ended, so that the
-/// frames behind it can be read.
+/// What was not written when the agent is interrupted never is; what was begun is ended: the frames
+/// behind it can still be read.
 #[tokio::test]
 async fn a_clear_takes_back_what_was_not_written_and_cuts_no_frame() {
     let (mut asterisk, mut leg) = begun(400).await;
+    assert_eq!(leg.lead_max(), Some(Duration::from_millis(40)), "no more can be on its way");
     for _ in 0..5 {
         leg.send(sound("item_1", 1, 20)).unwrap();
     }
