@@ -1,6 +1,6 @@
 //! Names of things: small, `Copy`, ordered. Text forms exist only at the edges.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident($inner:ty), $prefix:literal) => {
@@ -151,6 +151,15 @@ pub enum Stage {
     Callback,
     /// Giving the caller to a human.
     Handoff,
+}
+
+/// What only bytes name, as text: two digits of 16 each.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 impl Stage {

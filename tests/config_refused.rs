@@ -329,6 +329,42 @@ fn a_secret_is_not_shown() {
     assert!(config.show(false).contains("llm.provider = \"openai\""));
 }
 
+/// Who dials must be able to, may dial nothing that was not named, and shows a number of theirs
+/// (issue 7.5).
+#[test]
+fn a_dialler_that_cannot_dial_is_refused() {
+    let dials = "[callback]\ndialler = \"sip\"\n";
+    for (text, error) in [
+        (
+            format!("{dials}[outbound]\nfrom = \"+15550100\"\n"),
+            "test.toml:2: callback.dialler: \"sip\" dials, and no SIP is spoken here; say in \
+             sip.listen where it is",
+        ),
+        (
+            format!("{dials}[sip]\nlisten = \"127.0.0.1:5060\"\n"),
+            "default: outbound.from: whoever is rung sees no number; write the number that is \
+             yours to show, as in \"+15550100\"",
+        ),
+        (
+            "[outbound]\nallow = [\"1555\"]\n".to_owned(),
+            "test.toml:2: outbound.allow: \"1555\" is neither the beginning of a number nor a SIP \
+             address; write [\"+1555\", \"sip:*@desk.example\", \"sip:ada@192.0.2.7:5060\"]",
+        ),
+        (
+            "[outbound]\nfrom = \"+1 555\\r\\nX: y\"\n".to_owned(),
+            "test.toml:2: outbound.from: \"+1 555\r\nX: y\" is no number and no name; write \
+             \"+15550100\", a number that is yours to show",
+        ),
+        (
+            "[outbound]\ngreeting = \"Hello {{caller}}\"\n".to_owned(),
+            "test.toml:2: outbound.greeting: nothing is known as {{caller}}; write {{call.to}}, \
+             {{call.from}}, {{call.param.Callback-Why}}",
+        ),
+    ] {
+        refused(&text, error);
+    }
+}
+
 /// As with HTTP: what can be reached from outside needs to know who may (issue 7).
 #[test]
 fn a_sip_port_that_anybody_can_reach_is_refused() {
@@ -345,6 +381,11 @@ fn a_sip_port_that_anybody_can_reach_is_refused() {
              to; say in sip.public_address where peers reach this machine",
         ),
         (
+            "[sip]\nlisten = \"127.0.0.1:5060\"\npublic_address = \"2001:db8::1\"\n",
+            "test.toml:3: sip.public_address: nobody who sends to 2001:db8::1 is heard at \
+             127.0.0.1:5060; say an address of the same family, or listen on \"[::]:5060\"",
+        ),
+        (
             "[sip]\npeers = [\"phones.example\"]\n",
             "test.toml:2: sip.peers: \"phones.example\" is no address and no network; write \
              [\"203.0.113.7\", \"192.0.2.0/24\"]",
@@ -353,6 +394,11 @@ fn a_sip_port_that_anybody_can_reach_is_refused() {
             "[sip]\nrtp_ports = \"80-90\"\n",
             "test.toml:2: sip.rtp_ports: \"80-90\" are no ports; write \"16384-32767\", above \
              1023 and with an even port among them",
+        ),
+        (
+            "[sip]\nrtp_ports = \"65535-65535\"\n",
+            "test.toml:2: sip.rtp_ports: \"65535-65535\" are no ports; write \"16384-32767\", \
+             above 1023 and with an even port among them",
         ),
     ] {
         refused(text, error);

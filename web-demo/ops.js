@@ -325,7 +325,7 @@ function callback(item) {
   if (item.worker) facts.push([`held by ${item.worker} for another `, clock(item.lease_until_ms, true)]);
   if (item.shelf === "open") facts.push(["worth something for another ", clock(item.expires_ms, true)]);
   if (item.detail) facts.push([`last: ${words(item.detail)}`]);
-  const kind = { due: "soon", claimed: "live", dialling: "live", unknown_dial: "hot", failed: "hot", no_answer: "hot" }[item.state] || "";
+  const kind = { due: "soon", claimed: "live", dialling: "live", unknown_dial: "hot", failed: "hot", no_answer: "hot", voicemail: "hot" }[item.state] || "";
   return card(kind, [number(item.id, item.destination)], words(item.state), facts, buttons);
 }
 

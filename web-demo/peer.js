@@ -145,11 +145,11 @@ export class Peer {
 
   close() {
     if (this.over) return;
-    const { opened } = this;
+    const tellsByItself = this.opened && !this.silent;
     this.asking?.abort();
     this.release();
-    // A peer that never connected cannot tell the server that it closes.
-    if (!opened && this.place) this.hangUp();
+    // A peer that never connected, or that nothing comes from, cannot tell the server that it closes.
+    if (!tellsByItself && this.place) this.hangUp();
   }
 
   release() {

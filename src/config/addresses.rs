@@ -12,11 +12,7 @@ impl Reader<'_> {
         if text.is_empty() {
             return None;
         }
-        let address = text.replacen("localhost", "127.0.0.1", 1).parse::<SocketAddr>();
-        if address.is_err() {
-            self.refuse(key, format!("\"{text}\" is no address with a port"), right);
-        }
-        address.ok()
+        self.address(key, &text, right)
     }
 
     /// Addresses and networks.

@@ -43,10 +43,7 @@ pub(super) fn listen(reader: &mut Reader<'_>, auth: &Auth) -> SocketAddr {
     let text = reader.text("listen", "127.0.0.1:8080");
     let fallback = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
     let right = "write \"127.0.0.1:8080\", \"[::1]:8080\" or \"0.0.0.0:8080\"";
-    let Ok(address) = text.replacen("localhost", "127.0.0.1", 1).parse::<SocketAddr>() else {
-        reader.refuse("listen", format!("\"{text}\" is no address with a port"), right);
-        return fallback;
-    };
+    let Some(address) = reader.address("listen", &text, right) else { return fallback };
     if !address.ip().is_loopback() && auth.keys.is_none() {
         let problem = format!("{address} can be reached from other machines and no key is needed");
         let right = "name a file of keys in auth.keys_file, or listen on 127.0.0.1";

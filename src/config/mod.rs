@@ -19,6 +19,7 @@ mod chosen;
 mod classes;
 mod error;
 mod limits;
+mod outbound;
 mod promises;
 mod prompt_audio;
 mod prompts;
@@ -45,7 +46,8 @@ pub use limits::{
     Fairness, GateLimits, LIMIT_KEYS, LIMIT_MS_MAX, Limits, Mode, Overflow, QUEUE_MAX, SLOTS_MAX,
     Slots,
 };
-pub use promises::{Dialling, Stubbed, Webhook, Webhooks};
+pub use outbound::Outbound;
+pub use promises::{DialledBy, Dialling, Stubbed, Webhook, Webhooks};
 pub use prompts::{Fallback, SPOKEN_FILE, Script};
 pub use raw::{Origin, Source, text_of};
 pub(crate) use raw::{line_at, word};
@@ -55,7 +57,7 @@ pub use sections::{
     Realtime, Store, Times, Turn, UpstreamPressure,
 };
 pub use show::{Origins, Resolved};
-pub use sip::Sip;
+pub use sip::{Sip, Trunk};
 pub use template::{CALL_VARIABLES, Template};
 pub use tls::Tls;
 pub use twilio::Twilio;
@@ -96,6 +98,8 @@ pub struct Config {
     pub callback_times: Times,
     /// Who dials callbacks.
     pub dialling: Dialling,
+    /// What may be dialled, and as whom.
+    pub outbound: Outbound,
     /// Who is told of callbacks and handoffs.
     pub webhooks: Webhooks,
     /// Most that a quiet caller is amplified for the detector, in dB.
@@ -260,14 +264,17 @@ impl Config {
         let (listen, webrtc) = (auth::listen(reader, &auth), WebRtc::read(reader));
         let warnings = limits.warnings().into_iter().chain(webhooks.warnings());
         let warnings = warnings.chain(webrtc.warning(listen)).collect();
+        let (dialling, sip) = (Dialling::read(reader), Sip::read(reader, paths));
+        let agents = agent::read(reader, &tools, &classes);
         Config {
             listen,
             public_url: auth::public_url(reader),
             twilio: Twilio::read(reader),
             tls: Tls::read(reader, paths),
             webrtc,
-            sip: Sip::read(reader, paths),
             asterisk: Asterisk::read(reader),
+            outbound: Outbound::read(reader, &dialling, &sip),
+            sip,
             auth,
             warnings,
             inherited: Inherited::read(reader.env, &tools, &classes),
@@ -275,13 +282,13 @@ impl Config {
             call: Call::read(reader),
             fallback: FallbackTimes::read(reader, &turn, paths),
             turn,
-            agents: agent::read(reader, &tools, &classes),
+            agents,
             classes,
             playout: Playout::read(reader),
             vad: chosen.vad,
             offers: sections::offers(reader),
             callback_times: sections::callback_times(reader),
-            dialling: Dialling::read(reader),
+            dialling,
             webhooks,
             gain_max_db: chosen.gain_max_db,
             asr: chosen.asr,

@@ -27,12 +27,23 @@ pub struct Webhooks {
 /// Who dials callbacks, and how many at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dialling {
-    /// The stub does, and dials nothing; else nobody here: workers claim them over HTTP.
-    pub is_stub: bool,
-    /// What its attempts come to.
+    /// Who.
+    pub by: DialledBy,
+    /// What attempts of the stub come to.
     pub stub_outcome: Stubbed,
     /// How many at once.
     pub at_once: u32,
+}
+
+/// Who dials callbacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DialledBy {
+    /// Nobody here: workers claim them over HTTP.
+    Workers,
+    /// Nobody at all, and every attempt comes to the same.
+    Stub,
+    /// This server, over SIP.
+    Sip,
 }
 
 /// What an attempt of the stub comes to.
@@ -44,6 +55,8 @@ pub enum Stubbed {
     NoAnswer,
     /// The call cannot be placed.
     Failed,
+    /// A machine answers.
+    Voicemail,
 }
 
 impl Choice for Stubbed {
@@ -51,16 +64,21 @@ impl Choice for Stubbed {
         ("connected", Stubbed::Connected),
         ("no_answer", Stubbed::NoAnswer),
         ("failed", Stubbed::Failed),
+        ("voicemail", Stubbed::Voicemail),
     ];
 }
 
 impl Dialling {
     pub(super) fn read(reader: &mut Reader<'_>) -> Dialling {
-        let who = reader.one_of("callback.dialler", ["none", "stub"]);
+        let who = reader.one_of("callback.dialler", ["none", "stub", "sip"]);
         let stub_outcome = reader.choice("callback.stub_outcome", "connected");
         Dialling {
-            is_stub: who == "stub",
             stub_outcome,
+            by: match who {
+                "stub" => DialledBy::Stub,
+                "sip" => DialledBy::Sip,
+                _ => DialledBy::Workers,
+            },
             at_once: reader.number("callback.dials_max", 4, 1..=1_000, "a number of calls") as u32,
         }
     }

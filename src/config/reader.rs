@@ -5,6 +5,7 @@
 //! one pass.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -178,6 +179,15 @@ impl<'a> Reader<'a> {
         };
         let right = "write a text in \"quotes\"";
         self.value(ask, default.to_owned(), right, parse, |text| Value::String(text.clone()))
+    }
+
+    /// An address with a port, as this text says it; `None`: it says none, which is refused.
+    pub fn address(&mut self, key: &str, text: &str, right: &str) -> Option<SocketAddr> {
+        let address = text.replacen("localhost", "127.0.0.1", 1).parse();
+        if address.is_err() {
+            self.refuse(key, format!("\"{text}\" is no address with a port"), right);
+        }
+        address.ok()
     }
 
     /// A list of texts.

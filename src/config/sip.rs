@@ -1,6 +1,6 @@
 //! `[sip]`: telephones and trunks that ring us.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -27,6 +27,19 @@ pub struct Sip {
     pub media_timeout: Option<Duration>,
     /// Who pays for these calls; `None` is no tenant.
     pub tenant: Option<String>,
+    /// Who rings others for us.
+    pub trunk: Trunk,
+}
+
+/// `sip.trunk…`: who rings others for us.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trunk {
+    /// Host and port; `None` rings only SIP addresses, each where it says.
+    pub address: Option<String>,
+    /// Our name there; `None`: our address is proof enough.
+    pub user: Option<String>,
+    /// The environment variable with our password.
+    pub password_env: Option<String>,
 }
 
 impl Sip {
@@ -51,8 +64,22 @@ impl Sip {
             t1: reader.ms("sip.t1_ms", 500, 10..=5_000),
             media_timeout: (silent_s > 0).then(|| Duration::from_secs(silent_s)),
             tenant: (!tenant.is_empty()).then_some(tenant),
+            trunk: trunk(reader),
         }
     }
+}
+
+fn trunk(reader: &mut Reader<'_>) -> Trunk {
+    let said = |text: String| Some(text).filter(|text| !text.is_empty());
+    let address = said(reader.text("sip.trunk", ""));
+    let right = "write \"192.0.2.9\", \"sip.trunk.example:5060\"";
+    let host = |c: char| c.is_ascii_alphanumeric() || "-.:[]".contains(c);
+    if let Some(text) = address.as_ref().filter(|text| !text.chars().all(host)) {
+        reader.refuse("sip.trunk", format!("\"{text}\" is no host with a port"), right);
+    }
+    let user = said(reader.text("sip.trunk_user", ""));
+    let password_env = said(reader.text("sip.trunk_password_env", ""));
+    Trunk { address, user, password_env }
 }
 
 fn check(reader: &mut Reader<'_>, listen: SocketAddr, public_address: Option<IpAddr>, open: bool) {
@@ -66,6 +93,15 @@ fn check(reader: &mut Reader<'_>, listen: SocketAddr, public_address: Option<IpA
         let right = "say in sip.public_address where peers reach this machine";
         reader.refuse("sip.listen", problem, right);
     }
+    let takes_both = listen.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+    if let Some(public) = public_address
+        && public.is_ipv4() != listen.is_ipv4()
+        && !takes_both
+    {
+        let problem = format!("nobody who sends to {public} is heard at {listen}");
+        let right = "say an address of the same family, or listen on \"[::]:5060\"";
+        reader.refuse("sip.public_address", problem, right);
+    }
 }
 
 fn public_address(reader: &mut Reader<'_>) -> Option<IpAddr> {
@@ -73,7 +109,8 @@ fn public_address(reader: &mut Reader<'_>) -> Option<IpAddr> {
     if text.is_empty() {
         return None;
     }
-    let address = text.parse::<IpAddr>().ok().filter(|ip| !ip.is_unspecified());
+    let address = text.parse::<IpAddr>().ok().map(|ip| ip.to_canonical());
+    let address = address.filter(|ip| !ip.is_unspecified());
     if address.is_none() {
         let problem = format!("\"{text}\" is no address that peers can send to");
         reader.refuse("sip.public_address", problem, "write \"203.0.113.7\"");
@@ -120,7 +157,8 @@ fn rtp_ports(reader: &mut Reader<'_>) -> Option<RangeInclusive<u16>> {
     }
     let port = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port >= 1_024);
     let range = text.split_once('-').and_then(|(first, last)| Some(port(first)?..=port(last)?));
-    let range = range.filter(|range| range.start().next_multiple_of(2) <= *range.end());
+    let first = |range: &RangeInclusive<u16>| range.start().checked_next_multiple_of(2);
+    let range = range.filter(|range| first(range).is_some_and(|first| first <= *range.end()));
     if range.is_none() {
         let problem = format!("\"{text}\" are no ports");
         let right = "write \"16384-32767\", above 1023 and with an even port among them";

@@ -1,6 +1,6 @@
 //! `[webrtc]`: the UDP port that browsers send their voice to.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use super::reader::Reader;
 
@@ -16,15 +16,10 @@ pub struct WebRtc {
 impl WebRtc {
     pub(super) fn read(reader: &mut Reader<'_>) -> WebRtc {
         let text = reader.text("webrtc.listen", "127.0.0.1:0");
-        let listen = match text.parse::<SocketAddr>() {
-            Ok(address) => Some(address),
-            Err(_) if text.is_empty() => None,
-            Err(_) => {
-                let right = "write \"0.0.0.0:3478\", or \"\" for no WebRTC";
-                let problem = format!("\"{text}\" is no address with a port");
-                reader.refuse("webrtc.listen", problem, right);
-                Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0))
-            }
+        let right = "write \"0.0.0.0:3478\", or \"\" for no WebRTC";
+        let listen = match text.as_str() {
+            "" => None,
+            text => reader.address("webrtc.listen", text, right),
         };
         let mut public_addresses = Vec::new();
         for text in reader.list("webrtc.public_addresses", &[]) {

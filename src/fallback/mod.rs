@@ -10,6 +10,7 @@ mod cause;
 mod claim;
 mod ladder;
 mod lint;
+pub mod outbound;
 mod prompt;
 
 pub use cause::{CallEnd, Cause, NotReached};

@@ -1,7 +1,9 @@
 //! A call's line to its caller: up, or lost and kept for a while, for its client to come back.
 //!
 //! It decides who may take the call up and says nothing of how. What is asked names a connection:
-//! the first of a call is 1, and a token that is given out on one is good for the next, once.
+//! the first of a call is 1, and a token that is given out on one is good for the next, once; and
+//! once more where that next one is lost before anything came from it, as its client may not have
+//! heard there what the next token is.
 
 use std::time::Duration;
 
@@ -14,6 +16,8 @@ pub struct Line {
     kept_for: Duration,
     /// The connection that holds it, or held it last.
     connection: u32,
+    /// The last one that something has come from.
+    heard: u32,
     state: State,
 }
 
@@ -40,25 +44,20 @@ pub enum NotTaken {
 impl Line {
     /// A call's first connection is up.
     pub fn up(kept_for: Duration) -> Line {
-        Line { kept_for, connection: 1, state: State::Up }
-    }
-
-    /// The connection that holds it, or held it last.
-    pub fn connection(&self) -> u32 {
-        self.connection
+        Line { kept_for, connection: 1, heard: 1, state: State::Up }
     }
 
     /// Whether the client of this connection could take it up now.
     pub fn check(&self, now: Timestamp, connection: u32) -> Result<(), NotTaken> {
-        let is_over = match self.state {
-            State::Over => true,
-            State::Lost { until } => until <= now,
-            State::Up | State::Taken => false,
+        let oldest = match self.state {
+            State::Over => return Err(NotTaken::Over),
+            State::Lost { until } if until <= now => return Err(NotTaken::Over),
+            State::Lost { .. } => self.heard,
+            State::Up | State::Taken => self.connection,
         };
-        match is_over {
-            true => Err(NotTaken::Over),
-            false if connection != self.connection => Err(NotTaken::Used),
-            false => Ok(()),
+        match (oldest..=self.connection).contains(&connection) {
+            true => Ok(()),
+            false => Err(NotTaken::Used),
         }
     }
 
@@ -80,6 +79,14 @@ impl Line {
         };
     }
 
+    /// Something came from the connection that holds it.
+    pub fn hear(&mut self) {
+        // While another comes it is from the one before.
+        if self.state == State::Up {
+            self.heard = self.connection;
+        }
+    }
+
     /// The connection broke; `false`: nobody comes back to it.
     pub fn lose(&mut self, now: Timestamp) -> bool {
         self.state = match self.state {
@@ -98,11 +105,17 @@ impl Line {
         }
     }
 
-    /// It was kept long enough; `true`: it is over.
+    /// `true`: it was kept long enough, and is over now.
     pub fn expire(&mut self, now: Timestamp) -> bool {
-        if self.kept_until().is_some_and(|until| until <= now) {
+        let is_due = self.kept_until().is_some_and(|until| until <= now);
+        if is_due {
             self.end();
         }
+        is_due
+    }
+
+    /// The call has ended, or was kept no longer.
+    pub fn is_over(&self) -> bool {
         self.state == State::Over
     }
 
@@ -135,7 +148,7 @@ mod tests {
         assert_eq!(line.take(at(21_000), 1), Err(NotTaken::Over), "nobody has looked yet");
         assert!(line.expire(at(21_000)));
         assert_eq!(line.check(at(21_000), 1), Err(NotTaken::Over));
-        assert!(!line.lose(at(22_000)));
+        assert!(line.is_over() && !line.lose(at(22_000)));
     }
 
     #[test]
@@ -146,6 +159,7 @@ mod tests {
             assert_eq!(line.take(at(2_000), connection), Ok(connection + 1));
             assert_eq!(line.kept_until(), None, "it is kept for who comes");
             line.arrive();
+            line.hear();
             assert!(!line.expire(at(60_000)), "it is up");
         }
         assert!(line.lose(at(70_000)));
@@ -170,7 +184,7 @@ mod tests {
         assert!(line.lose(at(1)), "the old connection breaks while the new one comes");
         assert_eq!(line.kept_until(), None);
         line.arrive();
-        assert_eq!((line.connection(), line.check(at(2), 2)), (2, Ok(())));
+        assert_eq!(line.check(at(2), 2), Ok(()));
     }
 
     #[test]
@@ -180,6 +194,26 @@ mod tests {
         line.end();
         line.arrive();
         assert_eq!(line.take(at(1), 2), Err(NotTaken::Over));
-        assert!(line.expire(at(1)));
+        assert!(line.is_over() && !line.expire(at(1)), "it was not kept too long");
+    }
+
+    #[test]
+    fn who_was_lost_before_a_word_comes_back_with_the_token_before() {
+        let mut line = Line::up(KEPT);
+        line.lose(at(0));
+        for connection in 2..5 {
+            assert_eq!(line.take(at(1), 1), Ok(connection), "nothing was told on the others");
+            line.hear();
+            line.arrive();
+            assert_eq!(line.check(at(1), 1), Err(NotTaken::Used), "it is up");
+            line.lose(at(1));
+        }
+        assert_eq!(line.check(at(2), 3), Ok(()), "it was told on one that is lost as well");
+        assert_eq!(line.take(at(2), 4), Ok(5));
+        line.arrive();
+        line.hear();
+        line.lose(at(3));
+        assert_eq!(line.check(at(3), 4), Err(NotTaken::Used), "something came from the next");
+        assert_eq!(line.check(at(3), 5), Ok(()));
     }
 }

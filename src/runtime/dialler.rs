@@ -12,14 +12,19 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::MissedTickBehavior;
 
+use super::dial_sip::SipLine;
 use super::http::slot::{self, NoSlot, Slot};
 use super::operated::NotDialled;
+use super::phone;
 use super::promises::{Promises, unix_ms};
-use super::service::Service;
+use super::service::{Accepted, Service};
+use super::variables::Variables;
 use crate::admission::{Offer, OwnerId, Release};
-use crate::config::Stubbed;
+use crate::codec::g711;
+use crate::config::{Agent, DialledBy, Stubbed};
 use crate::evidence::Evidence;
 use crate::store::{Change, Outcome, Record, Refused, Settlement};
+use crate::transport::Leg;
 
 /// How often it is looked for due ones where nothing changes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -30,8 +35,25 @@ const NO_ROOM_MS: u64 = 15_000;
 /// Owners of dialled calls at the call gate.
 const DIAL_OWNERS: u64 = 1 << 60;
 
+/// What an attempt came to.
+pub struct Attempt {
+    /// In a word.
+    pub outcome: Outcome,
+    /// In others.
+    pub detail: String,
+    /// Who has been reached, to be spoken with.
+    pub leg: Option<Box<dyn Leg>>,
+}
+
+impl Attempt {
+    /// Nobody has been reached.
+    pub fn failed(outcome: Outcome, detail: impl Into<String>) -> Attempt {
+        Attempt { outcome, detail: detail.into(), leg: None }
+    }
+}
+
 /// What an attempt came to, in the end.
-pub type Dialled = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub type Dialled = Pin<Box<dyn Future<Output = Attempt> + Send>>;
 
 /// What dials.
 pub trait Line: Send + Sync {
@@ -57,17 +79,23 @@ impl Line for Stub {
             Stubbed::Connected => Outcome::Connected,
             Stubbed::NoAnswer => Outcome::NoAnswer,
             Stubbed::Failed => Outcome::Failed,
+            Stubbed::Voicemail => Outcome::Voicemail,
         };
-        Box::pin(std::future::ready(outcome))
+        Box::pin(std::future::ready(Attempt::failed(outcome, "stub")))
     }
 }
 
 /// Begins to dial, where the configuration says so.
 pub(super) fn begin(service: &Arc<Service>) {
+    let Some(promises) = service.promises() else { return };
     let dialling = service.config.dialling;
-    let Some(promises) = service.promises().filter(|_| dialling.is_stub) else { return };
+    let line: Arc<dyn Line> = match dialling.by {
+        DialledBy::Workers => return,
+        DialledBy::Stub => Arc::new(Stub(dialling.stub_outcome)),
+        DialledBy::Sip => Arc::new(SipLine::new(service)),
+    };
     let dialler = Dialler {
-        line: Arc::new(Stub(dialling.stub_outcome)),
+        line,
         promises: promises.clone(),
         at_once: Arc::new(Semaphore::new(dialling.at_once as usize)),
     };
@@ -110,13 +138,27 @@ impl Dialler {
             let service = service.clone();
             tokio::spawn(async move {
                 // What cannot be settled lapses: it is due again, or unknown.
-                if let Err(refused) = dial(&service, &promises, &*line, record).await {
-                    tracing::warn!("a callback's attempt is not on record: {refused}");
+                match dial(&service, &promises, &*line, record).await {
+                    Ok(reached) => {
+                        drop(place);
+                        if let Some(reached) = reached {
+                            reached.speak(service).await;
+                        }
+                    }
+                    Err(refused) => {
+                        tracing::warn!("a callback's attempt is not on record: {refused}");
+                    }
                 }
-                drop(place);
             });
         }
     }
+}
+
+/// Somebody who has answered.
+struct Reached {
+    record: Record,
+    leg: Box<dyn Leg>,
+    slot: Slot,
 }
 
 async fn dial(
@@ -124,7 +166,7 @@ async fn dial(
     promises: &Promises,
     line: &dyn Line,
     record: Record,
-) -> Result<(), Refused> {
+) -> Result<Option<Reached>, Refused> {
     let (id, epoch) = (record.id, record.epoch);
     let settle = |outcome, retry_at_ms, detail: &str| {
         let detail = detail.to_owned();
@@ -134,20 +176,62 @@ async fn dial(
         Ok(slot) => slot,
         Err(_) => {
             let retry_at_ms = Some(unix_ms() + NO_ROOM_MS);
-            return settle(Outcome::NotDialled, retry_at_ms, "no_room").await.map(drop);
+            return settle(Outcome::NotDialled, retry_at_ms, "no_room").await.map(|_| None);
         }
     };
     let record = match promises.start_dialling(id, epoch).await {
         Ok(record) => record,
-        Err(NotDialled::Forbidden { .. }) => return Ok(()),
+        Err(NotDialled::Forbidden { .. }) => return Ok(None),
         Err(NotDialled::Refused(refused)) => return Err(refused),
     };
-    let lease = slot.use_it();
-    let outcome = line.dial(&record).await;
-    if let Some(lease) = lease {
-        service.gates.settle(lease, Release::Completed(Evidence::Completed));
+    let Attempt { outcome, detail, leg } = line.dial(&record).await;
+    let settled = settle(outcome, None, &detail).await;
+    let Some(leg) = leg else {
+        if let Some(lease) = slot.use_it() {
+            service.gates.settle(lease, Release::Completed(Evidence::Completed));
+        }
+        return settled.map(|_| None);
+    };
+    // Whoever has answered is spoken with, whatever the store says.
+    if let Err(refused) = settled {
+        tracing::warn!("a callback that was answered is not on record: {refused}");
     }
-    settle(outcome, None, line.name()).await.map(drop)
+    Ok(Some(Reached { record, leg, slot }))
+}
+
+impl Reached {
+    /// The agent speaks with them, as with everybody who rings.
+    async fn speak(self, service: Arc<Service>) {
+        let Reached { record, leg, mut slot } = self;
+        let Some(lease) = slot.use_it() else { return };
+        let call = service.next_call();
+        let Record { id, offer, .. } = record;
+        let outbound = &service.config.outbound;
+        // Whoever promised it keeps it.
+        let promised_by = offer.authorisation.strip_prefix("agent:").unwrap_or_default();
+        let agent = service.config.agent(promised_by);
+        let agent = agent.unwrap_or_else(|| service.config.default_agent()).clone();
+        let agent = Agent { greeting: outbound.greeting.clone(), ..agent };
+        let params = [
+            ("Callback", id.to_string()),
+            ("Callback-Why", offer.why),
+            ("Callback-Call", offer.call),
+        ];
+        let known = Variables {
+            call: call.to_string(),
+            transport: leg.name(),
+            // Where they can be rung is where they were.
+            from: offer.destination,
+            to: outbound.from.clone(),
+            tenant: offer.tenant.clone(),
+            params: params.map(|(name, value)| (name.to_owned(), value)).into(),
+        };
+        let tenant = service.tenants.find(Some(&offer.tenant));
+        let settings = phone::settings(&service, &agent, &known, g711::RATE_HZ, false);
+        let accepted = Accepted::new(&service, call, tenant, &agent, &known);
+        service.run_call(lease, accepted, settings, leg).await;
+        drop(slot);
+    }
 }
 
 /// A slot at the call gate, in the class of callbacks where there is one.

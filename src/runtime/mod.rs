@@ -9,6 +9,7 @@ pub mod clock;
 mod decision_files;
 pub mod decisions;
 pub mod destination;
+mod dial_sip;
 mod dialler;
 mod driver;
 mod effects;

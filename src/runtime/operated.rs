@@ -1,6 +1,7 @@
 //! Promises as operators and workers have them in hand: put on record, claimed, dialled, looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::gates::Gates;
@@ -200,13 +201,29 @@ impl Promises {
         let before = self.callback(id).await?;
         if before.state == State::Claimed && before.epoch == epoch {
             self.check_dial(&before).await?;
+            self.count_dial(&before).await?;
         }
         let record = self.change(id, Change::StartDialling(epoch)).await?;
         self.check_dial(&record).await?;
         Ok(record)
     }
 
+    /// An hour has room for so many.
+    async fn count_dial(&self, record: &Record) -> Result<(), NotDialled> {
+        let counted = {
+            let mut dialled = self.dialled.lock().unwrap_or_else(PoisonError::into_inner);
+            dialled.count(&self.policy, &record.offer.tenant, unix_ms())
+        };
+        match counted {
+            Ok(()) => Ok(()),
+            Err(at_ms) => self.forbid(record, "dials_per_hour", at_ms).await,
+        }
+    }
+
     async fn check_dial(&self, record: &Record) -> Result<(), NotDialled> {
+        if let Some(barred) = self.policy.bars(&record.offer.destination) {
+            return self.forbid(record, barred.label(), u64::MAX).await;
+        }
         let (why, retry_at_ms) = match callback::may(Step::Dial, &self.plan(record), unix_ms()) {
             Verdict::Now => return Ok(()),
             Verdict::At(at_ms, Wait::NotBefore) => ("not_before", at_ms),
@@ -214,6 +231,15 @@ impl Promises {
             // Behind its expiry: it is not tried again.
             Verdict::Never(never) => (word(never), u64::MAX),
         };
+        self.forbid(record, why, retry_at_ms).await
+    }
+
+    async fn forbid(
+        &self,
+        record: &Record,
+        why: &'static str,
+        retry_at_ms: UnixMs,
+    ) -> Result<(), NotDialled> {
         let settlement = Settlement {
             outcome: Outcome::NotDialled,
             retry_at_ms: Some(retry_at_ms),
@@ -252,6 +278,9 @@ impl Promises {
 
     /// Why nobody could be rung for this offer at all.
     pub fn never(&self, offer: &Offer) -> Option<&'static str> {
+        if let Some(barred) = self.policy.bars(&offer.destination) {
+            return Some(barred.label());
+        }
         let plan =
             Plan { authorised: self.authorities.allow(&offer.authorisation), ..plan_of(offer) };
         match callback::may(Step::Offer, &plan, unix_ms()) {

@@ -23,6 +23,7 @@ use crate::call::{Arranged, CONNECT_MAX, HANDOFF_MAX, Wish};
 use crate::config::Times;
 use crate::evidence::Evidence;
 use crate::fallback::NotReached;
+use crate::fallback::outbound::{self, Policy};
 use crate::id::{CallbackId, HandoffId, Stage};
 use crate::provider::Ended;
 use crate::store::{
@@ -57,6 +58,10 @@ pub struct Promises {
     pub(super) times: Times,
     /// Under whose authority something may be dialled.
     pub(super) authorities: Authorities,
+    /// What may be dialled at all.
+    pub(super) policy: Policy,
+    /// What was, within the hour.
+    pub(super) dialled: Mutex<outbound::Dialled>,
     /// Who is told of everything that changes.
     pub(super) hooks: Hooks,
     /// Calls that wait for a human.
@@ -88,6 +93,8 @@ pub async fn open(service: &Arc<Service>) -> Result<(), OpenError> {
     let promises = Arc::new(Promises {
         store,
         authorities: Authorities::of(config),
+        policy: config.outbound.policy.clone(),
+        dialled: Mutex::default(),
         hooks: Hooks::start(config, &service.incarnation)?,
         gates: service.gates.clone(),
         incarnation: service.incarnation.clone(),
@@ -256,6 +263,9 @@ impl Promises {
 
     /// Puts it on record. The receipt is there when the commit is.
     pub async fn promise(&self, offer: Offer) -> Arranged {
+        if let Some(barred) = self.policy.bars(&offer.destination) {
+            return Arranged::Refused(barred.label());
+        }
         for _ in 0..DUPLICATES_MAX {
             match self.accept(offer.clone(), unix_ms()).await {
                 Ok(accepted) => {

@@ -13,6 +13,7 @@ use super::backends::Backends;
 use super::callers::Callers;
 use super::change::Changes;
 use super::clock::Clock;
+use super::destination::canonical;
 use super::driver::{self, Driver};
 use super::gates::Gates;
 use super::metrics::Metrics;
@@ -285,7 +286,13 @@ impl Accepted {
         known: &Variables,
     ) -> Accepted {
         let (metadata, greeting) = (known.metadata(agent), known.greeting(agent));
-        let number = known.number();
+        // Who may not be rung is not offered it.
+        let may_ring = |number: &String| {
+            let written = canonical(number);
+            let policy = &service.config.outbound.policy;
+            policy.bars(written.as_deref().unwrap_or(number)).is_none()
+        };
+        let number = known.number().filter(may_ring);
         let item_prefix = format!("item_{}{:x}_", service.incarnation, call.0);
         let class = service.config.classes.find(agent.class.as_deref());
         let identity = Identity { call, tenant, class, item_prefix, number, greeting };

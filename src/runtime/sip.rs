@@ -8,18 +8,20 @@ use tokio::task::JoinHandle;
 
 use super::clock::Clock;
 use super::http::offer_call;
-use super::http::slot::{NoSlot, Slot};
+use super::http::slot::NoSlot;
 use super::phone;
 use super::service::{Accepted, Service};
 use super::variables::Variables;
 use crate::codec::g711;
 use crate::config::{Agent, Config};
 use crate::id::{CallId, Stage};
-use crate::transport::Leg;
 use crate::transport::sip::{Invites, Ringing, Settings, SipPort};
 
 /// How often it is looked whether somebody still has to be told goodbye.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(25);
+
+/// When somebody is to try again for whose sound there was no port.
+const NO_PORT_RETRY_S: u32 = 5;
 
 /// Takes the port, where the configuration says so. The error says why it cannot be had.
 pub(super) fn bind(config: &Config, clock: Clock) -> Result<Option<(SipPort, Invites)>, String> {
@@ -92,31 +94,25 @@ async fn answer(service: Arc<Service>, mut ringing: Ringing) {
         };
         match slot {
             Ok(slot) => slot,
-            Err(none) => return refuse(&service, ringing, none),
+            Err(none) => return refuse(&service, ringing, &none),
+        }
+    };
+    let ear = match ringing.listen() {
+        Ok(ear) => ear,
+        Err(problem) => {
+            tracing::error!("a call finds no port for its sound: {problem}");
+            service.metrics.call_refused("no_port");
+            return ringing.refuse(503, Some(NO_PORT_RETRY_S));
         }
     };
     let variables = variables(&service, call, &ringing);
     let settings = phone::settings(&service, &agent, &variables, g711::RATE_HZ, false);
     let accepted = Accepted::new(&service, call, tenant, &agent, &variables);
-    begin(service, &mut slot, accepted, settings, ringing).await;
-    drop(slot);
-}
-
-async fn begin(
-    service: Arc<Service>,
-    slot: &mut Slot,
-    accepted: Accepted,
-    settings: crate::leg::Settings,
-    ringing: Ringing,
-) {
-    let leg: Box<dyn Leg> = match ringing.answer().await {
-        Ok(Some(leg)) => Box::new(leg),
-        Ok(None) => return,
-        Err(problem) => return tracing::error!("a call finds no port for its sound: {problem}"),
-    };
+    let Some(leg) = ringing.answer(ear).await else { return };
     if let Some(lease) = slot.use_it() {
-        service.run_call(lease, accepted, settings, leg).await;
+        service.run_call(lease, accepted, settings, Box::new(leg)).await;
     }
+    drop(slot);
 }
 
 /// The agent whose name was dialled; the default one where there is none.
@@ -125,16 +121,8 @@ fn dialled<'a>(service: &'a Service, number: &str) -> &'a Agent {
 }
 
 /// 486 and 480 where only this call finds no room, 503 where nobody does.
-fn refuse(service: &Service, ringing: Ringing, none: NoSlot) {
-    let (row, retry_after_s) = match none {
-        NoSlot::Refused(refusal) => (refusal.reason.disposition(), refusal.retry_after_s),
-        NoSlot::Ended(terminal) => {
-            let now = service.clock.now();
-            let mean = service.gates.look(Stage::Call, |gate| gate.counts(now).mean_wait_ms);
-            let row = terminal.disposition();
-            (row, row.retry.seconds(mean.unwrap_or(0)))
-        }
-    };
+fn refuse(service: &Service, ringing: Ringing, none: &NoSlot) {
+    let (row, retry_after_s) = none.told(&service.gates, Stage::Call);
     service.metrics.call_refused(row.http_code);
     ringing.refuse(row.sip_status, retry_after_s);
 }

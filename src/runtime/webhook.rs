@@ -24,6 +24,7 @@ use url::Url;
 use super::promise_json;
 use super::promises::unix_ms;
 use crate::config::{Config, Webhook};
+use crate::id::hex;
 use crate::provider::tls::{connector, host_of};
 use crate::store::{Handoff, OpenError, Record};
 
@@ -297,9 +298,7 @@ pub fn sign(secret: &[u8], at_s: u64, body: &[u8]) -> String {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return String::new() };
     mac.update(format!("{at_s}.").as_bytes());
     mac.update(body);
-    let hex: String =
-        mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("t={at_s},v1={hex}")
+    format!("t={at_s},v1={}", hex(&mac.finalize().into_bytes()))
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@ impl Swept {
             | State::Dialling
             | State::Connected
             | State::NoAnswer
+            | State::Voicemail
             | State::Failed
             | State::Cancelled => {}
         }

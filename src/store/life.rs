@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! accepted ─▶ due ─▶ claimed ─▶ dialling ─▶ connected
-//!     ▲        ▲        │ │         │ ├────▶ no_answer, failed     no attempt left: dead letters
+//!     ▲        ▲        │ │         │ ├────▶ no_answer, voicemail, failed   none left: dead
 //!     │        └────────┘ │         │ └────▶ unknown_dial          the lease lapsed: a dead letter
 //!     └───────────────────┴─────────┘        attempts are left, or nothing was dialled
 //!  accepted, due, claimed ─▶ cancelled, expired
@@ -23,6 +23,8 @@ words! {
         NoAnswer = "no_answer",
         /// The call could not be placed.
         Failed = "failed",
+        /// A machine answered: nobody was reached.
+        Voicemail = "voicemail",
         /// Nothing was dialled: not allowed now, or no line. The attempt does not count.
         NotDialled = "not_dialled",
     }
@@ -108,6 +110,7 @@ impl Record {
             | State::Dialling
             | State::Connected
             | State::NoAnswer
+            | State::Voicemail
             | State::Failed
             | State::Expired
             | State::Cancelled
@@ -161,7 +164,9 @@ impl Record {
     ) -> Result<(), Refused> {
         let dialled = [State::Dialling, State::UnknownDial];
         match settlement.outcome {
-            Outcome::Connected | Outcome::NoAnswer => self.held(epoch, &dialled)?,
+            Outcome::Connected | Outcome::NoAnswer | Outcome::Voicemail => {
+                self.held(epoch, &dialled)?;
+            }
             Outcome::Failed | Outcome::NotDialled => {
                 self.held(epoch, &[State::Claimed, State::Dialling, State::UnknownDial])?;
             }
@@ -178,7 +183,7 @@ impl Record {
                 self.attempts -= u32::from(state == State::Dialling);
                 self.tries_again(settlement, Outcome::NotDialled, limits, now_ms);
             }
-            (outcome @ (Outcome::NoAnswer | Outcome::Failed), state) => {
+            (outcome @ (Outcome::NoAnswer | Outcome::Voicemail | Outcome::Failed), state) => {
                 // What could not even be tried is an attempt too: else it would be tried for ever.
                 self.attempts += u32::from(state == State::Claimed);
                 self.tries_again(settlement, outcome, limits, now_ms);
@@ -220,6 +225,7 @@ impl Record {
             State::Dialling
             | State::Connected
             | State::NoAnswer
+            | State::Voicemail
             | State::Failed
             | State::Expired
             | State::Cancelled
@@ -277,6 +283,7 @@ fn ended(outcome: Outcome) -> State {
     match outcome {
         Outcome::Connected => State::Connected,
         Outcome::NoAnswer => State::NoAnswer,
+        Outcome::Voicemail => State::Voicemail,
         Outcome::Failed => State::Failed,
         Outcome::NotDialled => State::Expired,
     }

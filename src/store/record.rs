@@ -53,6 +53,8 @@ words! {
         Connected = "connected",
         /// Nobody answered, and no attempt is left.
         NoAnswer = "no_answer",
+        /// A machine answered, and no attempt is left.
+        Voicemail = "voicemail",
         /// It could not be dialled, and no attempt is left.
         Failed = "failed",
         /// Its time passed.
@@ -82,7 +84,7 @@ impl State {
         match self {
             State::Accepted | State::Due | State::Claimed | State::Dialling => Shelf::Open,
             State::Connected | State::Expired | State::Cancelled => Shelf::Kept,
-            State::NoAnswer | State::Failed | State::UnknownDial => Shelf::Dead,
+            State::NoAnswer | State::Voicemail | State::Failed | State::UnknownDial => Shelf::Dead,
         }
     }
 

@@ -72,6 +72,8 @@ pub(super) struct JitterBuffer {
     waiting: BTreeMap<u64, (u16, u32, Bytes)>,
     transits: Transits,
     stream: Option<Stream>,
+    /// Nothing of the next stream is heard before: till then there was another.
+    not_before: Timestamp,
     tally: Tally,
 }
 
@@ -116,6 +118,14 @@ struct Stream {
 }
 
 impl JitterBuffer {
+    /// What comes from now on is of another sender, and is heard from `due` on.
+    pub fn begin_anew(&mut self, due: Timestamp) {
+        self.waiting.clear();
+        self.transits.clear();
+        self.stream = None;
+        self.not_before = due;
+    }
+
     /// Takes a packet that came now.
     pub fn push(&mut self, now: Timestamp, packet: Packet) {
         let at = self.unrolled(now, packet.timestamp);
@@ -225,7 +235,7 @@ impl JitterBuffer {
         }
         // Room below, for what overtook it.
         let at = (1 << 32) + u64::from(timestamp);
-        let due = now.max(self.due().unwrap_or(now));
+        let due = now.max(self.due().unwrap_or(self.not_before));
         self.waiting.clear();
         self.transits.clear();
         self.stream = Some(Stream {

@@ -4,6 +4,8 @@
 //! A leg is polled by the one task that drives its call. It never spawns, never blocks, and decides
 //! nothing about the conversation. Its doc comment says what its *heard* evidence is.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -60,8 +62,34 @@ pub trait Leg: Send {
         Duration::ZERO
     }
 
+    /// How its caller can be sent to somebody else, where the transport can do that.
+    fn transfer(&self) -> Option<Box<dyn Transfer>> {
+        None
+    }
+
     /// The transport's name in traces and records: `realtime`, `twilio`, …
     fn name(&self) -> &'static str;
+}
+
+/// Sends a caller to somebody else, beside their call, which goes on until they are there.
+pub trait Transfer: Send {
+    /// Has them ring this SIP address; resolves when it is known what came of it.
+    fn to(self: Box<Self>, target: String) -> Pin<Box<dyn Future<Output = Transferred> + Send>>;
+}
+
+/// What came of sending a caller to somebody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transferred {
+    /// They speak with each other.
+    Connected,
+    /// The other end was busy.
+    Busy,
+    /// Nobody answered there, or nobody knows.
+    NoAnswer,
+    /// They, or the caller's own telephone, said no.
+    Declined,
+    /// The call has ended meanwhile.
+    Lost,
 }
 
 /// The connection is gone, or the peer does not read.

@@ -160,6 +160,7 @@ impl<L: Resume> KeptLeg<L> {
             }
             said => {
                 self.last_said = self.clock.now();
+                self.line.lock().hear();
                 said
             }
         })
@@ -174,6 +175,9 @@ impl<L: Resume> KeptLeg<L> {
                 let mut line = self.line.lock();
                 if line.expire(now) {
                     return Poll::Ready(FromCaller::Gone { how: NOT_RESUMED });
+                }
+                if line.is_over() {
+                    return Poll::Ready(FromCaller::Gone { how: "closed" });
                 }
                 line.kept_until()
             };

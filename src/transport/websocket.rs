@@ -2,12 +2,16 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes};
-use futures_util::{Sink, Stream};
+use futures_util::{Sink, SinkExt, Stream};
 use tokio_tungstenite::tungstenite;
 
 use crate::leg::HangUp;
+
+/// How long a peer that has no call has to take its close frame, and to answer it.
+const PARTING_MAX: Duration = Duration::from_secs(2);
 
 /// The close frame that says why the call is over.
 pub(super) fn close_frame(why: HangUp) -> CloseFrame {
@@ -52,4 +56,22 @@ where
             Poll::Pending => return Poll::Pending,
         }
     }
+}
+
+/// The last words to a peer that has no call: an event, where there is one, and why it is closed.
+pub async fn part<S>(socket: &mut S, event: Option<String>, code: u16, reason: &'static str)
+where
+    S: Stream<Item = Result<Message, axum::Error>> + Sink<Message, Error = axum::Error> + Unpin,
+{
+    let parting = async {
+        if let Some(event) = event {
+            socket.feed(Message::Text(event.into())).await?;
+        }
+        let reason = Utf8Bytes::from_static(reason);
+        socket.send(Message::Close(Some(CloseFrame { code, reason }))).await?;
+        std::future::poll_fn(|cx| poll_part(socket, cx)).await;
+        Ok::<(), axum::Error>(())
+    };
+    // Whoever is gone does not hear it.
+    let _ = tokio::time::timeout(PARTING_MAX, parting).await;
 }

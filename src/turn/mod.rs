@@ -1,6 +1,7 @@
 //! The pure deciders of one conversation: when the caller speaks, when a turn ends, who keeps the
 //! floor, what is sayable, what was heard.
 
+pub mod answered;
 pub mod backlog;
 pub mod bargein;
 pub mod end;

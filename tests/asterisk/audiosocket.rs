@@ -1,9 +1,10 @@
 //! A call over AudioSocket: greeted, heard, answered, interrupted, ended.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::channel::{GREETING, GREETS};
 use crate::providers::last_words;

@@ -213,6 +213,23 @@ async fn a_client_that_was_silent_and_lives_is_told_that_it_is_lost() {
     rig.quiet().await;
 }
 
+/// A lost connection takes no place from the one that its client comes back with, and that one has
+/// a place of its own.
+#[tokio::test]
+async fn a_place_is_held_by_the_connection_and_not_by_its_call() {
+    let rig = Rig::start(&[KEPT, "connections.per_address=1"]).await;
+    let (client, ticket) = kept(&rig).await;
+    broken(&rig, client, &ticket).await;
+    let (mut client, next) = resumed(&rig, &ticket).await;
+    assert_eq!(next["connection"], 2);
+    client.send(json!({"type": "input_audio_buffer.clear"})).await;
+    client.until("input_audio_buffer.cleared").await;
+    let mut second = TcpStream::connect(rig.serving.address).await.unwrap();
+    assert_eq!(http::answer(&mut second).await.code(), "too_many_connections");
+    client.hang_up().await;
+    rig.quiet().await;
+}
+
 /// An SDK's client, or one of a server that keeps no calls, has lost its call with its connection.
 #[tokio::test]
 async fn who_did_not_ask_for_it_has_lost_the_call_with_the_connection() {
@@ -269,14 +286,40 @@ async fn a_token_is_good_once() {
     let rig = Rig::start(&[KEPT]).await;
     let (client, first) = kept(&rig).await;
     broken(&rig, client, &first).await;
-    let (client, second) = resumed(&rig, &first).await;
+    let (mut client, second) = resumed(&rig, &first).await;
     let used = (409, "resume_token_used".to_owned());
     assert_eq!(refusal(&rig, first["token"].as_str().unwrap(), None).await, used);
     stands(&rig, &second, "listening").await;
+    client.send(json!({"type": "input_audio_buffer.clear"})).await;
+    client.until("input_audio_buffer.cleared").await;
     broken(&rig, client, &second).await;
     assert_eq!(refusal(&rig, first["token"].as_str().unwrap(), None).await, used);
     let (client, third) = resumed(&rig, &second).await;
     assert_eq!(third["connection"], 3);
+    client.hang_up().await;
+    rig.quiet().await;
+}
+
+/// The next token is told on a connection that breaks before anybody reads it.
+#[tokio::test]
+async fn a_token_is_good_again_where_its_connection_came_to_nothing() {
+    let rig = Rig::start(&[KEPT]).await;
+    let (client, ticket) = kept(&rig).await;
+    broken(&rig, client, &ticket).await;
+    for _ in 0..2 {
+        let (unread, _) = connect_async(place(&rig, &ticket["token"])).await.unwrap();
+        stands(&rig, &ticket, "listening").await;
+        drop(unread);
+        stands(&rig, &ticket, "ringing").await;
+    }
+    let (mut client, next) = resumed(&rig, &ticket).await;
+    assert_eq!(next["connection"], 4);
+    client.ask("Are you there?").await;
+    assert_eq!(client.answered().await["status"], "completed");
+    broken(&rig, client, &next).await;
+    let used = (409, "resume_token_used".to_owned());
+    assert_eq!(refusal(&rig, ticket["token"].as_str().unwrap(), None).await, used);
+    let (client, _) = resumed(&rig, &next).await;
     client.hang_up().await;
     rig.quiet().await;
 }

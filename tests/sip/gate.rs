@@ -55,6 +55,28 @@ async fn a_full_gate_refuses_before_anything_is_answered() {
     }
 }
 
+/// where no call at all could be heard, the server is unavailable: 503, when to try again,
+/// and it counts.
+#[tokio::test]
+async fn a_call_for_whose_sound_there_is_no_port_is_refused() {
+    let (_taken, port) = loop {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        if port.is_multiple_of(2) {
+            break (socket, port);
+        }
+    };
+    let rig = serve(&[&format!("sip.rtp_ports=\"{port}-{port}\"")]).await;
+    let mut phone = ring(&rig).await;
+    let refused = phone.final_answer().await;
+    assert_eq!((refused.what(), refused.field("Retry-After")), ("503", Some("5")));
+    phone.ack_refusal().await;
+    rig.quiet().await;
+    let page = rig.get("/metrics").await.text();
+    let counted = "floorkeeper_calls_refused_total{code=\"no_port\"} 1";
+    assert!(page.contains(counted), "{page}");
+}
+
 /// A tenant at its share is busy; the node is not.
 #[tokio::test]
 async fn a_tenant_at_its_share_is_busy() {

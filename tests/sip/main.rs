@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod conversation;
+mod dialled;
 mod gate;
 mod hold;
 mod keys;

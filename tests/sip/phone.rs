@@ -273,6 +273,11 @@ impl Phone {
         }
     }
 
+    /// All of it was said.
+    pub fn mouth_is_empty(&self) -> bool {
+        self.mouth.is_empty()
+    }
+
     pub fn law(&self) -> Law {
         if self.payload_type == PCMA { Law::A } else { Law::Mu }
     }

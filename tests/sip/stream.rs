@@ -72,6 +72,28 @@ async fn a_call_over_tcp_is_a_call() {
     rig.quiet().await;
 }
 
+/// Who only knows the call's name, as a proxy that forks it does, is answered where they are, and
+/// takes nothing of the call away.
+#[tokio::test]
+async fn a_forked_copy_by_tcp_is_answered_there_and_the_call_where_it_was() {
+    let rig = serve(&["sip.t1_ms=50", "agent.default.greeting=\"\""]).await;
+    let mut phone = Phone::new(&rig).await;
+    let offer = phone.offer("0", "sendrecv");
+    let invite = phone.invite(&offer, &[]).await;
+    let answer = phone.final_answer().await;
+    phone.take_answer(&answer);
+    let mut stream = TcpStream::connect(phone.server).await.unwrap();
+    let fork = invite.replace(&phone.branch, &branch()).replace("SIP/2.0/UDP", "SIP/2.0/TCP");
+    stream.write_all(fork.as_bytes()).await.unwrap();
+    told(&mut stream, &mut String::new(), "482").await;
+    while phone.sip.try_recv_from(&mut [0; 4_096]).is_ok() {}
+    assert_eq!(phone.next().await.text, answer.text, "said until it is acknowledged");
+    phone.ack("").await;
+    phone.hang_up().await;
+    drop(stream);
+    rig.quiet().await;
+}
+
 /// Reliability D, 65: where the next message begins nobody knows, so it is said and closed.
 #[tokio::test]
 async fn a_stream_that_has_lost_its_frame_is_closed() {

@@ -198,7 +198,8 @@ impl Model {
     }
 
     pub fn settle(&mut self, id: CallbackId, epoch: u64, outcome: Outcome) -> Verdict {
-        let answered = [Outcome::Connected, Outcome::NoAnswer].contains(&outcome);
+        let answered =
+            [Outcome::Connected, Outcome::NoAnswer, Outcome::Voicemail].contains(&outcome);
         let mut states = vec![State::Dialling, State::UnknownDial];
         if !answered {
             states.push(State::Claimed);
@@ -210,6 +211,7 @@ impl Model {
         let mut end = match outcome {
             Outcome::Connected => Some(State::Connected),
             Outcome::NoAnswer => Some(State::NoAnswer),
+            Outcome::Voicemail => Some(State::Voicemail),
             Outcome::Failed => Some(State::Failed),
             Outcome::NotDialled => Some(State::Expired),
         };
@@ -266,13 +268,15 @@ impl Model {
         let state = match outcome {
             Outcome::Connected => State::Connected,
             Outcome::NoAnswer => State::NoAnswer,
+            Outcome::Voicemail => State::Voicemail,
             Outcome::Failed => State::Failed,
             Outcome::NotDialled => State::Expired,
         };
         let item = &mut self.items[at].0;
         item.state = state;
         item.changed = self.now;
-        item.dead = !replayed && [State::NoAnswer, State::Failed].contains(&state);
+        item.dead =
+            !replayed && [State::NoAnswer, State::Voicemail, State::Failed].contains(&state);
         self.trim();
         Ok(())
     }
@@ -316,7 +320,8 @@ impl Model {
         let item = &mut self.items[at].0;
         self.ended += u64::from(item.state != State::UnknownDial);
         (item.state, item.changed) = (state, self.now);
-        item.dead = [State::NoAnswer, State::Failed, State::UnknownDial].contains(&state);
+        item.dead =
+            [State::NoAnswer, State::Voicemail, State::Failed, State::UnknownDial].contains(&state);
         self.trim();
     }
 

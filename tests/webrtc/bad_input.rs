@@ -44,6 +44,63 @@ async fn a_client_may_send_more_than_it_takes() {
     rig.quiet().await;
 }
 
+/// A client that sends longer events than the server takes, which are dropped by the library. One
+/// of the same library sends nothing that is longer than its own limit: so the server's is the
+/// smaller one here, and the client does not know it.
+async fn sends_much() -> (Rig, Peer) {
+    let rig = Rig::start(&["realtime.message_max=64KiB"]).await;
+    let (mut peer, offer) = Peer::offering().await;
+    let mut answer = post(&rig, SDP, &offer).await;
+    let told = answer.text();
+    assert!(told.contains("a=max-message-size:65536\r\n"), "{told}");
+    answer.body = told.replace("max-message-size:65536", "max-message-size:262144").into_bytes();
+    peer.take_answer(&answer);
+    peer.until("session.created").await;
+    (rig, peer)
+}
+
+fn event(id: &str, bytes: usize) -> serde_json::Value {
+    json!({"event_id": id, "type": "no.such", "x": "x".repeat(bytes)})
+}
+
+#[tokio::test]
+async fn an_event_that_is_too_long_for_us_is_told_of_and_the_call_lives() {
+    let (rig, mut peer) = sends_much().await;
+    peer.send(event("before", 60_000));
+    for _ in 0..3 {
+        peer.send(event("long", 70_000));
+    }
+    peer.send(event("longest", 262_000));
+    peer.send(event("behind", 60_000));
+    for expected in ["before", "", "", "", "", "behind"] {
+        let error = peer.until("error").await["error"].clone();
+        assert_eq!(error["event_id"].as_str().unwrap_or_default(), expected, "{error:#}");
+        if expected.is_empty() {
+            assert_eq!(error["code"], "event_too_large");
+            assert!(error["message"].as_str().unwrap().contains("65536"), "{error:#}");
+        }
+    }
+    peer.ask("Are you there?");
+    peer.until("output_audio_buffer.stopped").await;
+    peer.close().await;
+    rig.quiet().await;
+}
+
+/// What nothing comes of is kept for a while, and not for ever.
+#[tokio::test]
+async fn a_client_that_goes_on_sending_what_is_too_long_is_told_and_closed() {
+    let (rig, mut peer) = sends_much().await;
+    for _ in 0..12 {
+        peer.send(event("long", 262_000));
+    }
+    peer.until_closed().await;
+    let last = peer.events.last().unwrap();
+    assert_eq!(last["error"]["code"], "event_too_large", "{last:#}");
+    rig.quiet().await;
+    let shown = rig.service().registry.find("call-1").unwrap().show();
+    assert!(shown["trace"].to_string().contains("<- caller gone: protocol"), "{shown:#}");
+}
+
 #[tokio::test]
 async fn an_event_that_is_too_long_for_the_client_is_told_of() {
     let rig = Rig::start(&[]).await;

@@ -58,7 +58,7 @@ async fn offers_that_come_to_nothing_leave_nothing_behind() {
         let good = (0..10).map(|_| post(&rig, SDP, &offer));
         calls.extend(futures_util::future::join_all(good).await);
         // Where the machine is slow the first of them are given up before the last are made.
-        assert!(batch > 0 || seats() == Some(10), "{:?}", seats());
+        assert!(seats() >= Some(10), "batch {batch}: {:?}", seats());
     }
     assert!(calls.iter().all(|answer| answer.status == 201));
     for call in &calls[..100] {

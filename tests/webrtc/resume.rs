@@ -108,6 +108,18 @@ async fn a_browser_that_vanished_is_waited_for_until_somebody_hangs_up() {
     assert_eq!(over, (410, "resume_call_over".to_owned()));
 }
 
+/// The way back is told on the events' channel, which never opened: nobody is waited for.
+#[tokio::test]
+async fn a_first_connection_that_never_opens_is_not_kept() {
+    let rig = Rig::start(&[KEPT]).await;
+    let (_, offer) = Peer::offering().await;
+    let answer = post_at(&rig, "/v1/realtime/calls?resumable=true", SDP, &offer).await;
+    assert_eq!(answer.status, 201);
+    rig.quiet().await;
+    let shown = rig.service().registry.find("call-1").unwrap().show();
+    assert!(shown["trace"].to_string().contains("<- caller gone: unopened"), "{shown:#}");
+}
+
 /// A page that closes has hung up.
 #[tokio::test]
 async fn a_browser_that_closes_does_not_come_back() {

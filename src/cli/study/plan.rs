@@ -1,7 +1,6 @@
 //! What a study runs: fixtures × variants × seeds, checked before anything is run.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use super::vary::{self, RUNS_MAX, Variant};
 use crate::cli::fixture;
 use crate::cli::live::voice;
 use crate::config::Script as FallbackScript;
+use crate::id::hex;
 use crate::sim::drawn::{self, Spread};
 use crate::sim::script::Script;
 use crate::sim::tracks::Staging;
@@ -76,11 +76,7 @@ impl Studied {
 
     /// SHA-256 of the file.
     pub fn sha256(&self) -> String {
-        Sha256::digest(self.text.as_bytes()).iter().fold(String::new(), |mut hex, byte| {
-            // Writing to a string does not fail.
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
+        hex(&Sha256::digest(self.text.as_bytes()))
     }
 
     /// Every key in force, without secrets.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use crate::id::hex;
 use crate::provider::BuildError;
 
 mod packs;
@@ -300,13 +301,4 @@ fn hash_file(path: &Path) -> Result<String, PackError> {
         }
         hash.update(&buffer[..read]);
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

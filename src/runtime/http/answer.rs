@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::admission::gate::Counts;
 use crate::admission::limits::Mode;
-use crate::admission::{Refusal, Terminal};
 use crate::id::Stage;
+use crate::runtime::http::slot::NoSlot;
 use crate::runtime::service::Service;
 
 /// An error as clients of this API are told it.
@@ -37,17 +37,13 @@ fn no_store(mut response: Response) -> Response {
     response
 }
 
-/// A gate's refusal before an upgrade (DESIGN section 3, *HTTP mapping*; X-18, B-068…B-075).
-pub fn refused(service: &Service, refusal: Refusal) -> Response {
-    let row = refusal.reason.disposition();
-    told(service, refusal.stage, row, refusal.retry_after_s, None)
-}
-
-/// A wait before an upgrade that ended without a unit.
-pub fn wait_ended(service: &Service, stage: Stage, terminal: Terminal, queued_ms: u64) -> Response {
-    let row = terminal.disposition();
-    let mean = service.gates.look(stage, |gate| gate.counts(service.clock.now()).mean_wait_ms);
-    told(service, stage, row, row.retry.seconds(mean.unwrap_or(0)), Some(queued_ms))
+/// A gate's refusal before an upgrade, or a wait that ended without a unit (DESIGN section 3, *HTTP
+/// mapping*; X-18, B-068…B-075).
+pub fn no_slot(service: &Service, stage: Stage, none: &NoSlot, queued_ms: u64) -> Response {
+    let (row, retry_after_s) = none.told(&service.gates, stage);
+    // Who was refused at once did not wait.
+    let queued_ms = matches!(none, NoSlot::Ended(_)).then_some(queued_ms);
+    told(service, stage, row, retry_after_s, queued_ms)
 }
 
 /// An admitted answer tells the gate's counts as well, this one counted (B-078…B-080).

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes};
 use axum::extract::{Extension, Query, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
@@ -13,12 +12,11 @@ use axum::response::Response;
 use axum::routing::get;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use futures_util::SinkExt;
 use tokio::time::timeout;
 
 use super::kept::Kept;
 use super::realtime::{HANDSHAKE_MAX, take_slot};
-use super::twilio::{DISMISS_MAX, DRAINED, MESSAGE_MAX, Seated, dismiss, talk};
+use super::twilio::{DRAINED, MESSAGE_MAX, Seated, talk};
 use super::upgrade::{Handshake, Wire};
 use super::{Site, twilio_auth};
 use crate::config::Agent;
@@ -32,8 +30,6 @@ pub(super) const PATH: &str = "/v1/asterisk";
 const SUBPROTOCOL: &str = "media";
 /// A call that cannot be spoken: RFC 6455's "a type of data it cannot accept".
 const CANNOT_ACCEPT: u16 = 1003;
-/// The most that a close frame's reason may have.
-const REASON_MAX_BYTES: usize = 123;
 
 type Fields = HashMap<String, String>;
 
@@ -107,11 +103,13 @@ async fn run(site: Site, seated: Seated, query: Fields, mut socket: Kept<Wire>) 
         Ok(begun) => begun,
         Err(NoCall::Lost(how)) => {
             tracing::debug!("{call}: no call from asterisk: {how}");
-            return dismiss(&mut socket, how).await;
+            let code = if how == DRAINED { 1012 } else { 1002 };
+            return websocket::part(&mut socket, None, code, how).await;
         }
         Err(NoCall::Refused { hang_up, why }) => {
             tracing::warn!("{call}: asterisk is hung up on: {why}");
-            return hang_up_on(&mut socket, hang_up, &why).await;
+            let hang_up = Some(hang_up);
+            return websocket::part(&mut socket, hang_up, CANNOT_ACCEPT, "format").await;
         }
     };
     // What the dialplan wrote into the address goes before what the channel inherited.
@@ -125,21 +123,4 @@ async fn run(site: Site, seated: Seated, query: Fields, mut socket: Kept<Wire>) 
         start.params.insert("agent".to_owned(), agent);
     }
     talk(site, dialect, seated, socket, start).await;
-}
-
-/// Says why, and lets Asterisk hang up by itself.
-async fn hang_up_on(socket: &mut Kept<Wire>, hang_up: Message, why: &str) {
-    let mut end = why.len().min(REASON_MAX_BYTES);
-    while !why.is_char_boundary(end) {
-        end -= 1;
-    }
-    let close = CloseFrame { code: CANNOT_ACCEPT, reason: Utf8Bytes::from(&why[..end]) };
-    let told = async {
-        // Whoever is gone does not hear it.
-        let said = socket.send(hang_up).await;
-        if said.is_ok() && socket.send(Message::Close(Some(close))).await.is_ok() {
-            std::future::poll_fn(|cx| websocket::poll_part(socket, cx)).await;
-        }
-    };
-    let _ = timeout(DISMISS_MAX, told).await;
 }

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::desk::{Answered, Asked, Desk, Named, Wrong, bad, body, fresh, give, no, told, whole};
-use super::slot::{self, NoSlot, Slot};
+use super::slot::{self, Slot};
 use super::{Site, answer};
 use crate::admission;
-use crate::id::{CallbackId, Stage};
+use crate::id::{CallbackId, Stage, hex};
 use crate::runtime::destination::canonical;
 use crate::runtime::operated::NotDialled;
 use crate::runtime::promise_json as shown;
@@ -146,8 +146,7 @@ fn key_of(headers: &HeaderMap, bytes: &[u8]) -> Result<Option<Key>, Wrong> {
         .filter(|name| name.len() <= KEY_MAX)
         .ok_or_else(|| bad("invalid_idempotency_key", &message, Some("Idempotency-Key")))?;
     let said: Value = body(bytes)?;
-    let digest = Sha256::digest(said.to_string().as_bytes());
-    let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex(&Sha256::digest(said.to_string().as_bytes()));
     // Apart from those that calls make for themselves.
     Ok(Some(Key { name: format!("http/{name}"), digest }))
 }
@@ -233,12 +232,7 @@ async fn room_for(site: &Site, desk: &Desk, offer: &Offer) -> Result<Slot, Wrong
     });
     taken.await.map_err(|none| {
         let queued_ms = service.clock.now().since(began).as_millis() as u64;
-        Box::new(match none {
-            NoSlot::Refused(refusal) => answer::refused(service, refusal),
-            NoSlot::Ended(terminal) => {
-                answer::wait_ended(service, Stage::Callback, terminal, queued_ms)
-            }
-        })
+        Box::new(answer::no_slot(service, Stage::Callback, &none, queued_ms))
     })
 }
 

@@ -169,19 +169,31 @@ async fn create(
         Err(refused) => return *refused,
     };
     let caller = Caller { session, ..caller };
-    let clock = Arc::new(site.service.clock);
-    let seat = || Seated::answer(&port, clock, &wanted.offer);
-    let begin = || begin(&site, call, &caller, query, seat);
-    match catch_unwind(AssertUnwindSafe(begin)) {
-        Ok(Ok(begun)) => accept(site, call, caller.tenant, slot, begun, kept_for),
-        Ok(Err(refused)) => *refused,
+    let seat = || seated(&site, &port, &wanted.offer);
+    match begin(&site, call, &caller, query, seat) {
+        Ok(begun) => accept(site, call, caller.tenant, slot, begun, kept_for),
         // Nothing of the call is left; its slot goes back unused.
+        Err(refused) => *refused,
+    }
+}
+
+/// A seat for who offers this, and the answer. The library reads a stranger's text: a fault of its
+/// own is an answer as well.
+fn seated(site: &Site, port: &Arc<Port>, offer: &Offer) -> Result<(Seated, String), Box<Response>> {
+    let clock = Arc::new(site.service.clock);
+    let heard_max = site.service.config.realtime.message_max;
+    match catch_unwind(AssertUnwindSafe(|| Seated::answer(port, clock, offer, heard_max))) {
+        Ok(answered) => answered.map_err(|bad| Box::new(bad_offer(&bad))),
         Err(_) => {
             let message = "The offer could not be answered because of a fault of the server's own.";
             let status = StatusCode::INTERNAL_SERVER_ERROR;
-            answer::error(status, "internal_error", message, None)
+            Err(Box::new(answer::error(status, "internal_error", message, None)))
         }
     }
+}
+
+fn bad_offer(bad: &BadOffer) -> Response {
+    answer::error(StatusCode::BAD_REQUEST, bad.code(), &bad.to_string(), Some("sdp"))
 }
 
 fn unavailable() -> Response {
@@ -221,8 +233,7 @@ fn wanted(headers: &HeaderMap, body: &[u8]) -> Result<Wanted, Box<Response>> {
     let session = session.map(serde_json::from_str::<Value>).transpose().map_err(|fault| {
         refused("invalid_json", &format!("'session' is not valid JSON: {fault}."), Some("session"))
     })?;
-    let offer =
-        Offer::parse(sdp).map_err(|bad| refused(bad.code(), &bad.to_string(), Some("sdp")))?;
+    let offer = Offer::parse(sdp).map_err(|bad| Box::new(bad_offer(&bad)))?;
     Ok(Wanted { offer, session })
 }
 
@@ -256,7 +267,7 @@ fn begin(
     call: CallId,
     caller: &Caller,
     query: Fields,
-    seat: impl FnOnce() -> Result<(Seated, String), BadOffer>,
+    seat: impl FnOnce() -> Result<(Seated, String), Box<Response>>,
 ) -> Result<Begun, Box<Response>> {
     let service = &site.service;
     let agent = agent_of(site, &query);
@@ -271,10 +282,7 @@ fn begin(
         })?;
         known.session = Some(session.clone());
     }
-    let (seated, answer) = seat().map_err(|bad| {
-        let (code, message) = (bad.code(), bad.to_string());
-        Box::new(answer::error(StatusCode::BAD_REQUEST, code, &message, Some("sdp")))
-    })?;
+    let (seated, answer) = seat()?;
     let hang_up = seated.hang_up();
     let leg = PeerLeg::new(seated, known).map_err(|_| Box::new(unavailable()))?;
     let settings = leg.protocol().settings();
@@ -331,13 +339,9 @@ fn answered(site: &Site, call: CallId, answer: String) -> Response {
 fn take_up(site: &Site, port: &Arc<Port>, token: &str, caller: &Caller, offer: &Offer) -> Response {
     let mut answer = String::new();
     let seat = || {
-        let clock = Arc::new(site.service.clock);
-        let seated = Seated::answer(port, clock, offer).map_err(|bad| {
-            let (code, message) = (bad.code(), bad.to_string());
-            Box::new(answer::error(StatusCode::BAD_REQUEST, code, &message, Some("sdp")))
-        })?;
-        answer = seated.1;
-        Ok(seated.0)
+        let (seated, sdp) = seated(site, port, offer)?;
+        answer = sdp;
+        Ok(seated)
     };
     match site.resumptions.resume_peer(&site.service, (token, caller.tenant), seat) {
         Ok((call, token)) => {
@@ -372,10 +376,7 @@ async fn restart(
             let kind = [(header::CONTENT_TYPE, "application/sdp")];
             (kind, [(header::CACHE_CONTROL, "no-store")], answer).into_response()
         }
-        Some(Err(bad)) => {
-            let (code, message) = (bad.code(), bad.to_string());
-            answer::error(StatusCode::BAD_REQUEST, code, &message, Some("sdp"))
-        }
+        Some(Err(bad)) => bad_offer(&bad),
         None => NoCall::Over.answer("id"),
     }
 }

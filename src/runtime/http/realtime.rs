@@ -76,12 +76,7 @@ pub(super) async fn take_slot(
     let now = service.clock.now();
     offer_call(service, call, caller.tenant, agent).await.map_err(|none| {
         let queued_ms = service.clock.now().since(now).as_millis() as u64;
-        Box::new(match none {
-            NoSlot::Refused(refusal) => answer::refused(service, refusal),
-            NoSlot::Ended(terminal) => {
-                answer::wait_ended(service, Stage::Call, terminal, queued_ms)
-            }
-        })
+        Box::new(answer::no_slot(service, Stage::Call, &none, queued_ms))
     })
 }
 

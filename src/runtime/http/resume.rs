@@ -4,15 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use dashmap::DashMap;
-use futures_util::SinkExt;
 use hmac::{Hmac, KeyInit, Mac};
-use serde_json::json;
 use sha2::Sha256;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -26,14 +23,13 @@ use crate::id::{CallId, TenantId};
 use crate::leg::NotTaken;
 use crate::runtime::service::Service;
 use crate::transport::Leg;
+use crate::transport::realtime::{Wrong, error_event};
 use crate::transport::resume::{KeptLeg, Resume, Return, SharedLine, Ticket};
 use crate::transport::webrtc::Seated;
 use crate::transport::websocket;
 
 /// Returns that may be on their way to one call: each but the last is taken over at once.
 const RETURNS_MAX: usize = 4;
-/// How long the connection before has to take its close frame.
-const PARTING_MAX: Duration = Duration::from_secs(2);
 
 /// A WebSocket of a client's.
 type Socket = Kept<Wire>;
@@ -266,11 +262,11 @@ impl Resumptions {
         wanted: &Wanted,
         way: &mpsc::Sender<Return<W>>,
         wire: W,
-    ) -> Result<(String, oneshot::Receiver<W>), (NotResumed, Option<W>)> {
+    ) -> Result<(String, oneshot::Receiver<W>), (NotResumed, W)> {
         let mut line = wanted.line.lock();
         let connection = match line.take(service.clock.now(), wanted.connection) {
             Ok(connection) => connection,
-            Err(why) => return Err((why.into(), Some(wire))),
+            Err(why) => return Err((why.into(), wire)),
         };
         let ticket = self.ticket(wanted.call, connection, wanted.kept_for);
         let (token, (before, parted)) = (ticket.token.clone(), oneshot::channel());
@@ -278,7 +274,7 @@ impl Resumptions {
             Ok(()) => Ok((token, parted)),
             Err(failed) => {
                 line.end();
-                Err((NotResumed::Over, Some(failed.into_inner().wire)))
+                Err((NotResumed::Over, failed.into_inner().wire))
             }
         }
     }
@@ -329,41 +325,17 @@ pub(super) fn upgrade(
     handshake.switch(site, place, subprotocol, message_max, move |socket| async move {
         match of.resumptions.give(&of.service, &wanted, &way, socket) {
             Ok((_, before)) => {
-                if let Ok(old) = before.await {
-                    part(old, 1000, "taken over by another connection", None).await;
+                if let Ok(mut old) = before.await {
+                    let reason = "taken over by another connection";
+                    websocket::part(&mut old, None, 1000, reason).await;
                 }
             }
-            Err((why, socket)) => {
+            Err((why, mut socket)) => {
                 of.service.metrics.resumption("refused");
                 let (_, code, message) = why.said();
-                let error = error_event(code, message);
-                if let Some(socket) = socket {
-                    part(socket, 1008, code, Some(error)).await;
-                }
+                let error = error_event("resume", &Wrong::at(code, "resume", message));
+                websocket::part(&mut socket, Some(error), 1008, code).await;
             }
         }
     })
-}
-
-/// What a client is told of it behind its upgrade.
-fn error_event(code: &str, message: &str) -> String {
-    let error = json!({
-        "type": "invalid_request_error", "code": code, "message": message, "param": "resume",
-        "event_id": null,
-    });
-    json!({"type": "error", "event_id": "event_resume", "error": error}).to_string()
-}
-
-/// The last words to a connection that has no call.
-async fn part(mut socket: Socket, code: u16, reason: &'static str, error: Option<String>) {
-    let parting = async {
-        if let Some(error) = error {
-            socket.feed(Message::Text(error.into())).await?;
-        }
-        let reason = Utf8Bytes::from_static(reason);
-        socket.send(Message::Close(Some(CloseFrame { code, reason }))).await?;
-        std::future::poll_fn(|cx| websocket::poll_part(&mut socket, cx)).await;
-        Ok::<(), axum::Error>(())
-    };
-    let _ = tokio::time::timeout(PARTING_MAX, parting).await;
 }

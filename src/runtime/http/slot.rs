@@ -3,6 +3,7 @@
 
 use tokio::sync::mpsc;
 
+use crate::admission::disposition::Disposition;
 use crate::admission::{
     Admit, Answer, Cancelled, Lease, Offer, OwnerId, Refusal, Terminal, Ticket, Wake,
 };
@@ -17,6 +18,20 @@ pub enum NoSlot {
     Refused(Refusal),
     /// It waited, and the wait ended so.
     Ended(Terminal),
+}
+
+impl NoSlot {
+    /// What it is on every wire, and when to try again.
+    pub fn told(&self, gates: &Gates, stage: Stage) -> (&'static Disposition, Option<u32>) {
+        match self {
+            NoSlot::Refused(refusal) => (refusal.reason.disposition(), refusal.retry_after_s),
+            NoSlot::Ended(terminal) => {
+                let mean = gates.look(stage, |gate| gate.counts(gates.now()).mean_wait_ms);
+                let row = terminal.disposition();
+                (row, row.retry.seconds(mean.unwrap_or(0)))
+            }
+        }
+    }
 }
 
 /// Offers a call to its gate and waits for as long as the gate lets it. Dropping the future is a

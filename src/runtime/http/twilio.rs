@@ -2,15 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes};
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::{get, post};
-use futures_util::SinkExt;
 use tokio::time::timeout;
 
 use super::accept::Place as Connection;
@@ -31,8 +28,6 @@ use crate::transport::{Leg, websocket};
 /// Largest message; a second of sound has some ten thousand bytes.
 pub(super) const MESSAGE_MAX: usize = 64 * 1024;
 
-/// How long a stream that is no call has to take its close frame, and to answer it.
-pub(super) const DISMISS_MAX: Duration = Duration::from_secs(2);
 /// A stream that comes to its start too late: the server has ended all calls.
 pub(super) const DRAINED: &str = "drained";
 
@@ -138,7 +133,8 @@ async fn run(site: Site, dialect: &'static dyn Dialect, seated: Seated, mut sock
         Ok(start) => start,
         Err(how) => {
             tracing::debug!("{}: no {} stream: {how}", seated.call, dialect.name());
-            return dismiss(&mut socket, how).await;
+            let code = if how == DRAINED { 1012 } else { 1002 };
+            return websocket::part(&mut socket, None, code, how).await;
         }
     };
     talk(site, dialect, seated, socket, start).await;
@@ -163,19 +159,6 @@ pub(super) async fn talk(
     let Some(lease) = slot.use_it() else { return };
     service.run_call(lease, accepted, settings, leg).await;
     drop(slot);
-}
-
-/// Closes a stream that had no start, and says why.
-pub(super) async fn dismiss(socket: &mut Kept<Wire>, how: &'static str) {
-    let code = if how == DRAINED { 1012 } else { 1002 };
-    let close = CloseFrame { code, reason: Utf8Bytes::from_static(how) };
-    let told = async {
-        // Whoever is gone does not hear it.
-        if socket.send(Message::Close(Some(close))).await.is_ok() {
-            std::future::poll_fn(|cx| websocket::poll_part(socket, cx)).await;
-        }
-    };
-    let _ = timeout(DISMISS_MAX, told).await;
 }
 
 /// The agent of this name; the default one where there is none.

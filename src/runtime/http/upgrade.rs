@@ -92,10 +92,9 @@ impl Handshake {
         tokio::spawn(async move {
             if let Ok(upgraded) = upgrade.await {
                 let stream = Budgeted::new(TokioIo::new(upgraded), large, message_max as u64);
-                let socket = Wire::new(stream, bounds(message_max)).await;
+                let socket = Wire::new(stream, bounds(message_max), place).await;
                 call(Kept::new(socket, ping, dead_after)).await;
             }
-            drop(place);
         });
         let mut response = switching(self.accept, subprotocol);
         if site.service.config.admission.expose_headers {
@@ -136,12 +135,18 @@ pub(super) struct Wire {
     socket: WebSocketStream<Budgeted<TokioIo<Upgraded>>>,
     /// Its frames cannot be followed any more.
     is_broken: bool,
+    /// Held as long as the connection itself is, whichever call it goes to.
+    _place: Arc<Place>,
 }
 
 impl Wire {
-    async fn new(stream: Budgeted<TokioIo<Upgraded>>, config: WebSocketConfig) -> Wire {
+    async fn new(
+        stream: Budgeted<TokioIo<Upgraded>>,
+        config: WebSocketConfig,
+        place: Arc<Place>,
+    ) -> Wire {
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config));
-        Wire { socket: socket.await, is_broken: false }
+        Wire { socket: socket.await, is_broken: false, _place: place }
     }
 
     /// What follows a broken frame is no message, but has to be read all the same: left unread it

@@ -39,8 +39,8 @@ pub enum NoCall {
     Lost(&'static str),
     /// It cannot be spoken as it asks to be; Asterisk is told to hang up.
     Refused {
-        /// What says so.
-        hang_up: Message,
+        /// What tells it to.
+        hang_up: String,
         /// What is wrong and what would be right.
         why: String,
     },
@@ -65,7 +65,7 @@ where
         return match event.start() {
             Ok(start) => Ok((control.dialect(), start)),
             Err(why) => {
-                let hang_up = control.command("HANGUP", None);
+                let hang_up = control.written("HANGUP", None);
                 Err(NoCall::Refused { hang_up, why })
             }
         };
@@ -93,13 +93,16 @@ impl Control {
     }
 
     fn command(self, name: &str, id: Option<&str>) -> Message {
-        let text = match (self, id) {
+        Message::Text(Utf8Bytes::from(self.written(name, id)))
+    }
+
+    fn written(self, name: &str, id: Option<&str>) -> String {
+        match (self, id) {
             (Control::Text, None) => name.to_owned(),
             (Control::Text, Some(id)) => format!("{name} {id}"),
             (Control::Json, None) => json!({"command": name}).to_string(),
             (Control::Json, Some(id)) => json!({"command": name, "correlation_id": id}).to_string(),
-        };
-        Message::Text(Utf8Bytes::from(text))
+        }
     }
 }
 

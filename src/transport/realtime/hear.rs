@@ -114,6 +114,16 @@ impl Protocol {
         reject(&Wrong::at("invalid_value", "label", message), &None, replies);
     }
 
+    /// A message was longer than is taken, and is gone.
+    pub fn hear_overlong(&mut self, most: usize, replies: &mut Outbox) {
+        let message = format!(
+            "The message has more than {most} bytes, which are the most that are taken here \
+             (a=max-message-size of the answer), and was dropped; send what it has in parts, or \
+             call over WebSocket."
+        );
+        reject(&Wrong::whole("event_too_large", message), &None, replies);
+    }
+
     /// An event has more bytes than the client takes: it is told so in the event's place.
     pub fn cannot_say(&mut self, event: &[u8], most: usize, replies: &mut Outbox) {
         let text = std::str::from_utf8(event).unwrap_or_default();
@@ -121,8 +131,8 @@ impl Protocol {
         let mut quoted = text.split('"').skip(3).step_by(4);
         let (kind, id) = (quoted.next().unwrap_or_default(), quoted.next().unwrap_or_default());
         let message = format!(
-            "The event '{kind}' ('{id}') has {} bytes and was not sent: the offer says that {most} \
-             are the most that you take (a=max-message-size).",
+            "The event '{kind}' ('{id}') has {} bytes and was not sent: {most} are the most that go \
+             over this connection (a=max-message-size of the offer and of the answer).",
             event.len()
         );
         reject(&Wrong::whole("event_too_large", message), &None, replies);

@@ -36,4 +36,4 @@ pub use outbox::Outbox;
 pub use output_buffer::{Audible, OutputBuffer};
 pub use protocol::{Medium, Protocol, preview_session};
 pub use session::Defaults;
-pub use wrong::Wrong;
+pub use wrong::{Wrong, error_event};

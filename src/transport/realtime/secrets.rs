@@ -1,14 +1,13 @@
 //! Ephemeral keys: minted for a browser, good for many sessions until they expire (protocols 1.10).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::fields::Fields;
 use super::wrong::Wrong;
-use crate::id::TenantId;
+use crate::id::{TenantId, hex};
 
 /// How long a key lives unless its request says otherwise, in seconds.
 const DEFAULT_S: u64 = 600;
@@ -128,11 +127,7 @@ impl Secrets {
             let next = self.expiries.first().map_or(now_s, |(expiry, _)| *expiry);
             return Err(SecretsFull { next_s: next.saturating_sub(now_s) });
         }
-        let mut value = String::from("ek_");
-        for byte in random {
-            // Writing into a string cannot fail.
-            let _ = write!(value, "{byte:02x}");
-        }
+        let value = format!("ek_{}", hex(&random));
         let expires_at_s = now_s + request.lives_s;
         let digest = digest(&value);
         self.keys.insert(digest, Secret { tenant, session: request.session, expires_at_s });

@@ -93,3 +93,10 @@ pub(super) fn report(
     let error = ErrorObject { r#type: class_of(code), code, message, param, event_id: tag };
     outbox.event("error").field("error", &error).queue();
 }
+
+/// The `error` event for one who has no session; its id comes from `id_seed`.
+pub fn error_event(id_seed: &str, wrong: &Wrong) -> String {
+    let mut outbox = Outbox::new(id_seed);
+    report(&mut outbox, wrong.code, &wrong.message, wrong.param.as_deref(), None);
+    outbox.pop_text().unwrap_or_default()
+}

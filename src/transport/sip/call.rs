@@ -10,17 +10,21 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use tokio::net::UdpSocket;
+use tokio::sync::{mpsc, oneshot};
 
-use super::dialog::{Dialog, Said};
+use super::dialog::{Dialog, Hop, Referred, Said};
 use super::leg::SipLeg;
 use super::message::{Address, Message, user};
-use super::port::{Seat, Shared};
+use super::outgoing::Outgoing;
+use super::port::Shared;
 use super::rtp_port;
 use super::sdp::Media;
+use super::table::Seat;
+use super::talk::Talk;
 use crate::time::{Timestamp, ms};
 
-/// Orders that may wait; a call gives four in all.
+/// Orders that may wait; a call gives five in all.
 const ORDERS_MAX: usize = 8;
 /// What a call has to know and has not taken yet.
 const SAID_MAX: usize = 64;
@@ -52,7 +56,7 @@ pub(super) struct Inbound {
 }
 
 /// What a call decides.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) enum Order {
     Ring,
     Refuse {
@@ -64,6 +68,11 @@ pub(super) enum Order {
         at: SocketAddr,
     },
     HangUp,
+    /// The caller is to ring somebody else, and it is to be told what came of it.
+    Refer {
+        to: String,
+        tell: oneshot::Sender<Referred>,
+    },
 }
 
 /// Who rings whom.
@@ -76,6 +85,13 @@ pub struct Invited {
     pub to: String,
     /// The peer's name for the call.
     pub call_id: String,
+}
+
+/// Where a call's sound will be heard.
+#[derive(Debug)]
+pub struct Ear {
+    socket: UdpSocket,
+    at: SocketAddr,
 }
 
 /// A caller who hears nothing yet. Dropping it refuses them.
@@ -105,16 +121,21 @@ impl Ringing {
         while !matches!(self.said.recv().await, Some(Said::Ended(_)) | None) {}
     }
 
-    /// Answers the call; it begins when it is agreed where sound goes, which whoever made no offer
-    /// says only in the ACK. `None`: the caller has given up.
-    pub async fn answer(self) -> std::io::Result<Option<SipLeg>> {
+    /// Takes a port for the call's sound. The error: there is none.
+    pub fn listen(&self) -> std::io::Result<Ear> {
         let socket = rtp_port::bind(self.shared.rtp())?;
         let at = SocketAddr::new(self.shared.media_ip(), socket.local_addr()?.port());
-        self.order(Order::Accept { at });
+        Ok(Ear { socket, at })
+    }
+
+    /// Answers the call; it begins when it is agreed where sound goes, which whoever made no offer
+    /// says only in the ACK. `None`: the caller has given up.
+    pub async fn answer(self, ear: Ear) -> Option<SipLeg> {
+        self.order(Order::Accept { at: ear.at });
         let Ringing { peer, orders, said, shared, .. } = self;
         let mut line = Line { orders, said };
-        let Some(media) = line.agreed().await else { return Ok(None) };
-        Ok(Some(SipLeg::new(shared, line, socket, peer.ip(), media)))
+        let media = line.agreed().await?;
+        Some(SipLeg::new(shared, line, ear.socket, peer.ip(), media))
     }
 
     fn order(&self, order: Order) {
@@ -138,8 +159,8 @@ impl Line {
             match self.said.recv().await? {
                 Said::Media(media) => return Some(media),
                 // Nobody has said anything yet that a key could answer.
-                Said::Key(_) => {}
-                Said::Ended(_) => return None,
+                Said::Key(_) | Said::Referred(_) => {}
+                Said::Ended(_) | Said::Refused(_) => return None,
             }
         }
     }
@@ -148,11 +169,14 @@ impl Line {
 /// The task that speaks SIP for one call.
 #[derive(Debug)]
 pub struct Signalling {
-    dialog: Dialog,
+    talk: Box<dyn Talk>,
     inbox: mpsc::Receiver<Inbound>,
     orders: Option<mpsc::Receiver<Order>>,
     /// Gone once the call need not know any more.
     said: Option<mpsc::Sender<Said>>,
+    /// Who waits for what comes of a REFER.
+    referred: Option<oneshot::Sender<Referred>>,
+    /// The way to the peer.
     way: Way,
     shared: Arc<Shared>,
     seat: Seat,
@@ -184,7 +208,23 @@ impl Signalling {
         };
         let ringing = Ringing { invited, peer, orders, said: hears, shared: shared.clone() };
         let (orders, said) = (Some(ordered), Some(said));
-        (ringing, Signalling { dialog, inbox, orders, said, way, shared, seat })
+        let talk = Box::new(dialog);
+        (ringing, Signalling { talk, inbox, orders, said, referred: None, way, shared, seat })
+    }
+
+    /// For a call that we place; the line hears what comes of it.
+    pub(super) fn place(
+        outgoing: Outgoing,
+        inbox: mpsc::Receiver<Inbound>,
+        seat: Seat,
+        shared: Arc<Shared>,
+    ) -> (Line, Signalling) {
+        let (orders, ordered) = mpsc::channel(ORDERS_MAX);
+        let (said, hears) = mpsc::channel(SAID_MAX);
+        let line = Line { orders, said: hears };
+        let (talk, way) = (Box::new(outgoing), Way::Datagrams);
+        let (orders, said) = (Some(ordered), Some(said));
+        (line, Signalling { talk, inbox, orders, said, referred: None, way, shared, seat })
     }
 
     /// Speaks until nothing can come any more.
@@ -194,13 +234,13 @@ impl Signalling {
         tokio::pin!(sleep);
         loop {
             let now = clock.now();
-            self.dialog.tick(now);
+            self.talk.tick(now);
             self.pass_on();
-            let forgotten = self.dialog.has_ended() && !self.seat.retire();
-            if forgotten || self.dialog.is_over(now) {
+            let forgotten = self.talk.has_ended() && !self.seat.retire();
+            if forgotten || self.talk.is_over(now) {
                 return;
             }
-            let due = self.dialog.due().unwrap_or(now + ms(60_000));
+            let due = self.talk.due().unwrap_or(now + ms(60_000));
             sleep.as_mut().reset(clock.instant(due));
             let woken = poll_fn(|cx| {
                 if let Poll::Ready(Some(came)) = self.inbox.poll_recv(cx) {
@@ -221,18 +261,21 @@ impl Signalling {
     fn take(&mut self, now: Timestamp, woken: Woken) {
         match woken {
             Woken::Came(Inbound { from, way, message }) => {
-                self.way = way;
-                self.dialog.receive(now, message, from);
+                let hop = Hop { from, transport: way.transport() };
+                if self.talk.receive(now, message, hop) {
+                    self.way = way;
+                } else {
+                    send(&mut *self.talk, &self.shared, &way);
+                }
             }
-            Woken::Ordered(Some(Order::Ring)) => self.dialog.ring(),
-            Woken::Ordered(Some(Order::Refuse { status, retry_after_s })) => {
-                self.dialog.refuse(now, status, retry_after_s);
+            Woken::Ordered(Some(Order::Refer { to, tell })) => {
+                self.referred = Some(tell);
+                self.talk.refer(now, &to);
             }
-            Woken::Ordered(Some(Order::Accept { at })) => self.dialog.accept(now, at),
-            Woken::Ordered(Some(Order::HangUp)) => self.dialog.hang_up(now),
+            Woken::Ordered(Some(order)) => self.talk.obey(now, order),
             Woken::Ordered(None) => {
                 self.orders = None;
-                self.dialog.hang_up(now);
+                self.talk.hang_up(now);
             }
             Woken::Due => {}
         }
@@ -240,17 +283,26 @@ impl Signalling {
 
     /// What has to be sent goes out, and the call is told what it has to know.
     fn pass_on(&mut self) {
-        while let Some((to, bytes)) = self.dialog.poll_send() {
-            self.shared.send(&self.way, to, bytes);
-        }
-        while let Some(what) = self.dialog.poll_said() {
-            let ends = matches!(what, Said::Ended(_));
+        send(&mut *self.talk, &self.shared, &self.way);
+        while let Some(what) = self.talk.poll_said() {
+            if let Said::Referred(how) = what {
+                // Who asked may have gone.
+                let _ = self.referred.take().map(|asked| asked.send(how));
+                continue;
+            }
+            let ends = matches!(what, Said::Ended(_) | Said::Refused(_));
             // A call that does not even take this is lost, and is told so by the end of the queue.
             let lost = self.said.as_ref().is_none_or(|said| said.try_send(what).is_err());
             if ends || lost {
                 self.said = None;
             }
         }
+    }
+}
+
+fn send(dialog: &mut dyn Talk, shared: &Shared, way: &Way) {
+    while let Some((to, bytes)) = dialog.poll_send() {
+        shared.send(way, to, bytes);
     }
 }
 

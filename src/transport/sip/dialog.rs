@@ -3,7 +3,9 @@
 //! Messages and time go in; messages and what the call has to know come out. A further offer of
 //! the peer (hold, another port) is answered here and told to the call.
 
+mod made;
 mod offers;
+mod refer;
 mod requests;
 
 use std::collections::VecDeque;
@@ -15,9 +17,12 @@ use bytes::Bytes;
 use super::message::{Address, Message, Request, split_list};
 use super::require::{self, Refused};
 use super::resend::{Resend, Turn, give_up_after};
-use super::sdp::{BadSdp, Media, Ours};
+use super::sdp::{BadSdp, Description, Media, Ours};
 use super::write::{Answer, Ask, back_to};
 use crate::time::Timestamp;
+
+pub(super) use made::Made;
+pub(super) use refer::Referred;
 
 /// Answers that are remembered for requests that come again.
 const ANSWERED_MAX: usize = 8;
@@ -30,14 +35,45 @@ pub(super) struct Setup {
     /// Where we are reached, as `Contact` and `Via` say it.
     pub us: SocketAddr,
     pub transport: &'static str,
-    /// Nothing that is sent is lost.
-    pub reliable: bool,
     /// What a packet takes there and back (RFC 3261, T1).
     pub t1: Duration,
     /// Our tag: of this dialog alone.
     pub tag: String,
     /// The number of our session descriptions.
     pub session: u64,
+}
+
+impl Setup {
+    /// Of a dialog that nobody knows yet.
+    pub fn fresh(us: SocketAddr, transport: &'static str, t1: Duration) -> Setup {
+        Setup {
+            us,
+            transport,
+            t1,
+            tag: format!("{:016x}", rand::random::<u64>()),
+            session: u64::from(rand::random::<u32>()),
+        }
+    }
+
+    /// Where we are to be asked.
+    pub fn contact(&self) -> String {
+        match self.transport {
+            "TCP" => format!("<sip:{};transport=tcp>", self.us),
+            _ => format!("<sip:{}>", self.us),
+        }
+    }
+
+    /// Nothing that is sent is lost.
+    pub fn is_reliable(&self) -> bool {
+        self.transport != "UDP"
+    }
+}
+
+/// Where a message came from, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hop {
+    pub from: SocketAddr,
+    pub transport: &'static str,
 }
 
 /// What a call has to know.
@@ -47,8 +83,12 @@ pub(super) enum Said {
     Media(Media),
     /// A key was pressed (INFO).
     Key(char),
-    /// The call is over: `closed`, `timeout`, `protocol`.
+    /// The call is over: `closed`, `timeout`, `protocol`; or never began: `no_answer`, `timeout`.
     Ended(&'static str),
+    /// Whom we rang does not want to, or cannot.
+    Refused(u16),
+    /// What came of asking the peer to ring somebody else.
+    Referred(Referred),
 }
 
 /// One dialog, from its INVITE to the last message that may come again.
@@ -72,6 +112,9 @@ pub(super) struct Dialog {
     media: Option<Media>,
     /// The peer's promise to be heard from again (RFC 4028).
     refresh: Option<(Duration, Timestamp)>,
+    /// Of a call that we placed.
+    ack: Option<made::Ack>,
+    refer: Option<refer::Refer>,
     answered: VecDeque<(u32, String, Bytes)>,
     out: VecDeque<(SocketAddr, Bytes)>,
     said: VecDeque<Said>,
@@ -81,6 +124,8 @@ pub(super) struct Dialog {
 #[derive(Debug)]
 struct Invite {
     request: Request,
+    /// What it offers, until that is answered.
+    offer: Option<Description>,
     from: SocketAddr,
     phase: Phase,
 }
@@ -120,8 +165,8 @@ impl Dialog {
     ) -> Result<Dialog, Bytes> {
         let refuse = |refused: Refused| refused.answer(&setup.tag).write(&request, from);
         let checked = require::invite(&request).map_err(refuse)?;
-        let offer = checked.offer.map(|offer| offer.agree(setup.us, from.ip()));
-        let media = offer.transpose().map_err(|bad| refuse(Refused::of_sdp(bad)))?;
+        let media = checked.offer.as_ref().map(|offer| offer.agree(setup.us, from.ip()));
+        let media = media.transpose().map_err(|bad| refuse(Refused::of_sdp(bad)))?;
         let fields = &request.fields;
         let contact = fields.list("contact").next().and_then(Address::parse);
         let target = contact.map(|contact| contact.uri.to_owned());
@@ -141,10 +186,17 @@ impl Dialog {
             ours: None,
             media,
             refresh: checked.refresh.map(|every| (every, now + every)),
+            ack: None,
+            refer: None,
             answered: VecDeque::new(),
             out: VecDeque::new(),
             said: VecDeque::new(),
-            invite: Invite { phase: Phase::Asked(trying.clone()), request, from },
+            invite: Invite {
+                phase: Phase::Asked(trying.clone()),
+                offer: checked.offer,
+                request,
+                from,
+            },
             setup,
         };
         dialog.send_back(trying);
@@ -231,7 +283,7 @@ impl Dialog {
             State::Up => self.refresh.map(|(_, until)| until),
             State::Ringing | State::Parting => None,
         };
-        [invite, state].into_iter().flatten().min()
+        [invite, state, self.refer_due()].into_iter().flatten().min()
     }
 
     /// Does what is due.
@@ -256,6 +308,7 @@ impl Dialog {
                 Turn::Nothing => {}
             }
         }
+        self.tick_refer(now);
         match &mut self.state {
             State::Leaving(resend) => match resend.tick(now) {
                 Turn::Again => {
@@ -270,12 +323,21 @@ impl Dialog {
         }
     }
 
-    /// Something came that is for this dialog, or says so.
-    pub fn receive(&mut self, now: Timestamp, message: Message, from: SocketAddr) {
+    /// Something came that is for this dialog, or says so. `true`: it is the peer's own, and what
+    /// follows goes the way that it came.
+    pub fn receive(&mut self, now: Timestamp, message: Message, hop: Hop) -> bool {
         match message {
-            Message::Request(request) => self.on_request(now, request, from),
-            Message::Response(response) => self.on_response(now, &response),
+            Message::Request(request) => self.on_request(now, request, hop),
+            Message::Response(response) => {
+                self.on_response(now, &response, hop.from);
+                false
+            }
         }
+    }
+
+    /// The peer is there now.
+    fn hear_from(&mut self, hop: Hop) {
+        (self.peer, self.setup.transport) = (hop.from, hop.transport);
     }
 
     /// The final answer to the newest INVITE; an accepted one is said again over any way until it
@@ -283,7 +345,7 @@ impl Dialog {
     fn answer_invite(&mut self, now: Timestamp, answer: &Answer<'_>, offers: bool) {
         let bytes = answer.write(&self.invite.request, self.invite.from);
         let accepted = answer.status < 300;
-        let again = accepted || !self.setup.reliable;
+        let again = accepted || !self.setup.is_reliable();
         let resend = Resend::begun(now, bytes.clone(), self.setup.t1, again);
         self.invite.phase = Phase::Answered { resend, accepted, offers };
         self.send_back(bytes);
@@ -291,23 +353,38 @@ impl Dialog {
 
     fn bye(&mut self, now: Timestamp) {
         self.asked_cseq += 1;
-        let branch = format!("z9hG4bK{}{}", self.setup.tag, self.asked_cseq);
-        let ask = Ask {
-            method: "BYE",
+        let bytes = self.ask("BYE", self.asked_cseq, &[]);
+        self.out.push_back((self.peer, bytes.clone()));
+        let again = !self.setup.is_reliable();
+        self.state = State::Leaving(Resend::begun(now, bytes, self.setup.t1, again));
+    }
+
+    /// A request of ours, as it is written.
+    fn ask(&self, method: &'static str, cseq: u32, fields: &[(&'static str, String)]) -> Bytes {
+        let branch = format!("z9hG4bK{}{method}{cseq}", self.setup.tag);
+        Ask { branch: &branch, ..self.asking(method, cseq, fields) }.write()
+    }
+
+    fn asking<'a>(
+        &'a self,
+        method: &'static str,
+        cseq: u32,
+        fields: &'a [(&'static str, String)],
+    ) -> Ask<'a> {
+        Ask {
+            method,
             uri: &self.target,
             transport: self.setup.transport,
             at: self.setup.us,
-            branch: &branch,
+            branch: "",
             from: &self.local,
             to: &self.remote,
             call_id: &self.call_id,
-            cseq: self.asked_cseq,
+            cseq,
             routes: &self.routes,
-        };
-        let bytes = ask.write();
-        self.out.push_back((self.peer, bytes.clone()));
-        let again = !self.setup.reliable;
-        self.state = State::Leaving(Resend::begun(now, bytes, self.setup.t1, again));
+            fields,
+            sdp: None,
+        }
     }
 
     /// Nobody is there any more, as far as can be seen.
@@ -327,10 +404,7 @@ impl Dialog {
     }
 
     fn contact(&self) -> String {
-        match self.setup.transport {
-            "TCP" => format!("<sip:{};transport=tcp>", self.setup.us),
-            _ => format!("<sip:{}>", self.setup.us),
-        }
+        self.setup.contact()
     }
 }
 

@@ -14,6 +14,7 @@ use md5::{Digest as _, Md5};
 use sha2::Sha256;
 
 use super::message::{Request, param};
+use crate::id::hex;
 use crate::time::{Timestamp, ms};
 
 /// What telephones show when they ask for a password.
@@ -169,15 +170,6 @@ impl Said {
 
 fn md5(text: &str) -> String {
     hex(&Md5::digest(text.as_bytes()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 /// Compared in constant time.

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use tokio::io::ReadBuf;
 use tokio::net::UdpSocket;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
 use super::call::{Line, Order};
 use super::count::Count;
-use super::dialog::Said;
+use super::dialog::{Referred, Said};
 use super::keys::Keys;
+use super::network::{heard, told};
 use super::port::Shared;
 use super::rtp::{self, Source};
 use super::sdp::Media;
@@ -25,7 +26,7 @@ use crate::codec::g711::Law;
 use crate::id::ItemId;
 use crate::leg::{FromCaller, HangUp, PlayoutState, ToCaller};
 use crate::time::{Timestamp, ms};
-use crate::transport::{Clock, Leg, LegLost};
+use crate::transport::{Clock, Leg, LegLost, Transfer, Transferred};
 
 /// The caller hears what was sent so much later: the network and the phone's own buffer.
 const FAR_END: Duration = ms(60);
@@ -60,6 +61,12 @@ pub struct SipLeg {
     buffer: Box<[u8]>,
     timer: Pin<Box<Sleep>>,
     state: State,
+}
+
+impl std::fmt::Debug for SipLeg {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SipLeg").field("media", &self.media).finish_non_exhaustive()
+    }
 }
 
 /// The item that sounds.
@@ -148,7 +155,8 @@ impl SipLeg {
                 Some(Said::Media(media)) => self.agree(now, media),
                 Some(Said::Key(key)) => self.hear(FromCaller::Dtmf(key)),
                 Some(Said::Ended(how)) => self.be_gone(how),
-                None => self.be_gone("closed"),
+                Some(Said::Referred(_)) => {}
+                Some(Said::Refused(_)) | None => self.be_gone("closed"),
             }
         }
     }
@@ -193,7 +201,7 @@ impl SipLeg {
             let polled = self.socket.poll_recv_from(cx, &mut read);
             let length = read.filled().len();
             if let Poll::Ready(Ok(from)) = polled {
-                self.take(now, from, &buffer[..length]);
+                self.take(now, heard(from), &buffer[..length]);
             }
             self.buffer = buffer;
             // An error is one peer's (its port is closed) and passes.
@@ -238,37 +246,41 @@ impl SipLeg {
         if !heard.is_empty() {
             self.hear(FromCaller::Audio(heard));
         }
-        if self.media.sends && matches!(self.state, State::Open) {
+        if self.keeps_open() {
             let mut packets = Vec::new();
             self.mouth.keep_alive(now, self.spoken(), &mut packets);
             self.send_packets(packets);
         }
-        let silent_until = self.silent_until();
-        match self.state {
-            State::Open if silent_until.is_some_and(|until| until <= now) => {
-                self.order(Order::HangUp);
-                self.be_gone("timeout");
-            }
-            State::Leaving { at } if at <= now => {
-                self.order(Order::HangUp);
-                self.be_gone("closed");
-            }
-            State::Open | State::Leaving { .. } | State::Gone(_) => {}
+        if self.silent_until().is_some_and(|until| until <= now) {
+            self.order(Order::HangUp);
+            self.be_gone("timeout");
         }
+        if matches!(self.state, State::Leaving { at } if at <= now) {
+            self.order(Order::HangUp);
+            self.be_gone("closed");
+        }
+    }
+
+    /// The way of what is said is kept open.
+    fn keeps_open(&self) -> bool {
+        self.media.sends && self.state == State::Open
     }
 
     /// Until when a caller who is to be heard may be silent altogether.
     fn silent_until(&self) -> Option<Timestamp> {
         let most = self.shared.media_timeout()?;
-        self.hears().then(|| self.alive + most)
+        (self.hears() && self.state == State::Open).then(|| self.alive + most)
     }
 
+    /// When [`SipLeg::tick`] has something to do: it does all that is named here.
     fn due(&self) -> Timestamp {
-        let mut due = self.ear.due().min(self.mouth.keep_alive_due());
-        if let State::Leaving { at } = self.state {
-            due = due.min(at);
-        }
-        self.silent_until().map_or(due, |until| due.min(until))
+        let keep_alive = self.keeps_open().then(|| self.mouth.keep_alive_due());
+        let leaves = match self.state {
+            State::Leaving { at } => Some(at),
+            State::Open | State::Gone(_) => None,
+        };
+        let others = [keep_alive, leaves, self.silent_until()].into_iter().flatten();
+        others.fold(self.ear.due(), Timestamp::min)
     }
 
     fn spoken(&self) -> Spoken {
@@ -280,19 +292,13 @@ impl SipLeg {
             ToCaller::Audio { item, pcm, .. } => self.say_sound(now, item, &pcm),
             ToCaller::MessageEnded { item, .. } if self.is_of_another(&item) => {}
             ToCaller::MessageEnded { .. } => self.finish(now),
-            ToCaller::ClearFarEnd { .. } => {
+            ToCaller::ClearFarEnd { .. }
+            | ToCaller::Playout { state: PlayoutState::Cleared, .. } => {
                 self.mouth.clear();
                 self.sounding = None;
             }
-            ToCaller::Playout { state, .. } => match state {
-                PlayoutState::Cleared => {
-                    self.mouth.clear();
-                    self.sounding = None;
-                }
-                PlayoutState::Paused | PlayoutState::Resumed => {}
-            },
             ToCaller::HangUp { why } => self.hang_up(now, why),
-            // The rest is for clients that show it.
+            // The rest is for clients that show it; a pause is silence.
             _ => {}
         }
     }
@@ -334,6 +340,7 @@ impl SipLeg {
     /// What does not fit is lost, as on any network.
     fn send_packets(&self, packets: Vec<Vec<u8>>) {
         let Some(to) = self.source.to() else { return };
+        let to = told(self.shared.rtp().ip, to);
         for packet in packets {
             let _ = self.socket.try_send_to(&packet, to);
         }
@@ -415,7 +422,37 @@ impl Leg for SipLeg {
         FAR_END
     }
 
+    fn transfer(&self) -> Option<Box<dyn Transfer>> {
+        Some(Box::new(Refer(self.orders.downgrade())))
+    }
+
     fn name(&self) -> &'static str {
         "sip"
     }
 }
+
+/// Sends the caller to somebody else, for as long as there is a call.
+struct Refer(mpsc::WeakSender<Order>);
+
+impl Transfer for Refer {
+    fn to(self: Box<Self>, target: String) -> Pin<Box<dyn Future<Output = Transferred> + Send>> {
+        Box::pin(async move {
+            let (tell, told) = oneshot::channel();
+            let Some(orders) = self.0.upgrade() else { return Transferred::Lost };
+            let sent = orders.try_send(Order::Refer { to: target, tell });
+            drop(orders);
+            match (sent, told.await) {
+                (Ok(()), Ok(Referred::Reached)) => Transferred::Connected,
+                (Ok(()), Ok(Referred::Refused(486 | 600))) => Transferred::Busy,
+                (Ok(()), Ok(Referred::Refused(408 | 480 | 487))) => Transferred::NoAnswer,
+                (Ok(()), Ok(Referred::Refused(_))) => Transferred::Declined,
+                (Ok(()), Ok(Referred::Unknown)) => Transferred::NoAnswer,
+                (Err(_), _) | (_, Err(_)) => Transferred::Lost,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "leg_tests.rs"]
+mod tests;

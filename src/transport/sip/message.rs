@@ -48,6 +48,7 @@ pub(super) struct Request {
 pub(super) struct Response {
     pub status: u16,
     pub fields: Fields,
+    pub body: Bytes,
 }
 
 /// A message that is none.
@@ -121,7 +122,12 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Message, Wrong> {
         let status = rest.get(..3).and_then(digits).filter(|status| (100..700).contains(status));
         let ends = matches!(rest.as_bytes().get(3), None | Some(b' '));
         return match status.filter(|_| ends && whole) {
-            Some(status) => Ok(Message::Response(Response { status: status as u16, fields })),
+            Some(status) => {
+                let length = fields.number("content-length").map_or(body.len(), |n| n as usize);
+                let body = body.get(..length).unwrap_or(body);
+                let (status, body) = (status as u16, Bytes::copy_from_slice(body));
+                Ok(Message::Response(Response { status, fields, body }))
+            }
             None => Err(Wrong::Nothing),
         };
     }

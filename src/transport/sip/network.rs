@@ -1,6 +1,6 @@
-//! Networks of addresses: `192.0.2.0/24`.
+//! Networks of addresses: `192.0.2.0/24`; and addresses as sockets for both families tell them.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 /// An address with what of it counts.
@@ -42,6 +42,22 @@ impl Network {
             }
             _ => false,
         }
+    }
+}
+
+/// Who a socket says that it heard: IPv4 by its own address, also where it is one for both.
+pub(super) fn heard(from: SocketAddr) -> SocketAddr {
+    match from.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::from((ip, from.port())),
+        IpAddr::V6(_) => from,
+    }
+}
+
+/// Whom a socket that is bound to `bound` is told to send to.
+pub(super) fn told(bound: IpAddr, to: SocketAddr) -> SocketAddr {
+    match (bound, to.ip()) {
+        (IpAddr::V6(_), IpAddr::V4(ip)) => SocketAddr::from((ip.to_ipv6_mapped(), to.port())),
+        _ => to,
     }
 }
 

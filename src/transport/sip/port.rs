@@ -3,12 +3,11 @@
 //! What is for no dialog is answered here without a memory of it (RFC 3261, 8.2.7), so that nobody
 //! can fill one; an INVITE begins a dialog, of which there is a bounded number.
 
-use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket as StdSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,8 +20,10 @@ use super::count::{Count, Counts};
 use super::dialog::{Dialog, Setup};
 use super::digest::{Doorkeeper, Verdict};
 use super::message::{MESSAGE_MAX, Message, Request, Response, Wrong, parse};
+use super::network::{heard, told};
 use super::rtp_port::RtpPorts;
 use super::stateless;
+use super::table::{Dialogs, Key, Seat};
 use super::write::{Answer, back_to};
 use crate::transport::Clock;
 use crate::transport::places::Places;
@@ -30,7 +31,7 @@ use crate::transport::places::Places;
 /// Largest datagram there is.
 const DATAGRAM_MAX: usize = 65_536;
 /// Messages that may wait for one dialog.
-const WAITING_MAX: usize = 32;
+pub(super) const WAITING_MAX: usize = 32;
 /// INVITEs that may wait for the server to look at them.
 const INVITES_MAX: usize = 256;
 /// When somebody is to try again for whom there was no place at all.
@@ -67,7 +68,7 @@ pub struct Shared {
     rtp: RtpPorts,
     settings: Settings,
     clock: Arc<dyn Clock>,
-    table: Mutex<Table>,
+    dialogs: Arc<Dialogs>,
     counts: Counts,
     /// `None`: nobody has a password.
     doorkeeper: Option<Doorkeeper>,
@@ -79,41 +80,6 @@ impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("us", &self.us).finish_non_exhaustive()
     }
-}
-
-/// Who is in a dialog: the peer's name for it, and the peer's tag.
-type Key = (String, String);
-
-#[derive(Debug, Default)]
-struct Table {
-    dialogs: BTreeMap<Key, Entry>,
-    /// Dialogs that live, by the peer's address.
-    by_address: BTreeMap<IpAddr, usize>,
-    living: usize,
-    /// Dialogs that are over and only answer what comes again.
-    over: usize,
-    /// Names of seats.
-    next: u64,
-}
-
-#[derive(Debug)]
-struct Entry {
-    /// Its seat's.
-    name: u64,
-    inbox: mpsc::Sender<Inbound>,
-    /// The number of the INVITE that began it.
-    cseq: u32,
-    is_over: bool,
-}
-
-/// A dialog's place, which goes with it.
-#[derive(Debug)]
-pub(super) struct Seat {
-    key: Key,
-    name: u64,
-    ip: IpAddr,
-    is_over: bool,
-    shared: Arc<Shared>,
 }
 
 /// The port.
@@ -145,13 +111,13 @@ impl SipPort {
         let users = settings.users.clone();
         let doorkeeper = (!users.is_empty()).then(|| Doorkeeper::new(users, rand::random()));
         let shared = Shared {
+            dialogs: Dialogs::new(settings.most as usize, settings.most_each as usize),
             doorkeeper,
             socket,
             us,
             rtp,
             settings,
             clock,
-            table: Mutex::default(),
             counts: Counts::default(),
             secret: rand::random(),
         };
@@ -212,14 +178,14 @@ impl Door {
             if datagram.iter().all(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
                 continue;
             }
-            self.take(from, Way::Datagrams, datagram);
+            self.take(heard(from), Way::Datagrams, datagram);
         }
     }
 
     /// One message. A parser that breaks takes nothing with it but what it was to read.
     pub fn take(&self, from: SocketAddr, way: Way, bytes: &[u8]) {
         let shared = &self.shared;
-        if !shared.may_ring(from.ip()) {
+        if !shared.may_speak(from.ip()) {
             return shared.counts.add(Count::Strangers);
         }
         let taken = catch_unwind(AssertUnwindSafe(|| self.sort(from, way, bytes)));
@@ -293,31 +259,27 @@ impl Door {
 
     fn invite(&self, from: SocketAddr, way: Way, key: Key, request: Request) {
         let shared = &self.shared;
+        // Whom we have rung may speak of that call and begin none.
+        if !shared.may_ring(from.ip()) {
+            return shared.counts.add(Count::Strangers);
+        }
         if self.is_asked(from, &way, &request) {
             return;
         }
         let (inbox, messages) = mpsc::channel(WAITING_MAX);
         let tag = shared.tag(&request);
         let cseq = request.fields.cseq().map_or(0, |(number, _)| number);
-        let entry = Entry { name: 0, inbox, cseq, is_over: false };
         let full = || {
             shared.counts.add(Count::Flood);
             let answer = Answer::of(503, &tag).with("Retry-After", RETRY_S);
             shared.answer(&way, from, &request, &answer);
         };
         let (Some(seat), Ok(place)) =
-            (shared.seat(key, from.ip(), entry), self.invites.try_reserve())
+            (shared.seat(key, from.ip(), cseq, inbox), self.invites.try_reserve())
         else {
             return full();
         };
-        let setup = Setup {
-            us: shared.us,
-            transport: way.transport(),
-            reliable: matches!(way, Way::Stream(_)),
-            t1: shared.settings.t1,
-            tag: format!("{:016x}", rand::random::<u64>()),
-            session: u64::from(rand::random::<u32>()),
-        };
+        let setup = Setup::fresh(shared.us, way.transport(), shared.settings.t1);
         let back = back_to(&request, from);
         match Dialog::begin(shared.clock.now(), setup, request, from) {
             Ok(dialog) => {
@@ -341,8 +303,7 @@ impl Shared {
 
     /// Dialogs that live, and dialogs that are over and remembered for what comes again.
     pub fn dialogs(&self) -> (usize, usize) {
-        let table = self.table();
-        (table.living, table.over)
+        self.dialogs.counts()
     }
 
     pub(super) fn clock(&self) -> Arc<dyn Clock> {
@@ -357,6 +318,10 @@ impl Shared {
         self.us.ip()
     }
 
+    pub(super) fn t1(&self) -> Duration {
+        self.settings.t1
+    }
+
     pub(super) fn media_timeout(&self) -> Option<Duration> {
         self.settings.media_timeout
     }
@@ -369,7 +334,7 @@ impl Shared {
     /// Sends now or never: what does not fit is lost, as on any network.
     pub(super) fn send(&self, way: &Way, to: SocketAddr, bytes: Bytes) {
         match way {
-            Way::Datagrams => drop(self.socket.try_send_to(&bytes, to)),
+            Way::Datagrams => drop(self.socket.try_send_to(&bytes, told(self.rtp.ip, to))),
             Way::Stream(out) => drop(out.try_send(bytes)),
         }
     }
@@ -380,6 +345,10 @@ impl Shared {
 
     pub(super) fn may_ring(&self, ip: IpAddr) -> bool {
         self.settings.peers.is_empty() || self.doorkeeper.is_some() || self.is_peer(ip)
+    }
+
+    fn may_speak(&self, ip: IpAddr) -> bool {
+        self.may_ring(ip) || self.dialogs.are_with(ip)
     }
 
     fn is_peer(&self, ip: IpAddr) -> bool {
@@ -409,14 +378,12 @@ impl Shared {
     /// Who was refused tries again under the same name, a number further (RFC 3261, 8.1.3.5).
     fn begins_anew(&self, key: &Key, request: &Request) -> bool {
         let cseq = request.fields.cseq().map_or(0, |(number, _)| number);
-        let is_over = |entry: &Entry| entry.is_over && entry.cseq < cseq;
-        request.fields.tag("to").is_none() && self.table().dialogs.get(key).is_some_and(is_over)
+        request.fields.tag("to").is_none() && self.dialogs.was_over_before(key, cseq)
     }
 
     /// Hands a message to its dialog; back comes what is for none.
     fn pass_on(&self, key: &Key, inbound: Inbound) -> Option<Inbound> {
-        let route = self.table().dialogs.get(key).map(|entry| entry.inbox.clone());
-        let Some(route) = route else { return Some(inbound) };
+        let Some(route) = self.dialogs.inbox(key) else { return Some(inbound) };
         match route.try_send(inbound) {
             Ok(()) => None,
             Err(TrySendError::Full(_)) => {
@@ -427,66 +394,14 @@ impl Shared {
         }
     }
 
-    fn seat(self: &Arc<Self>, key: Key, ip: IpAddr, entry: Entry) -> Option<Seat> {
-        let mut table = self.table();
-        let each = table.by_address.get(&ip).copied().unwrap_or_default();
-        let Settings { most, most_each, .. } = self.settings;
-        if table.living >= most as usize || each >= most_each as usize {
-            return None;
-        }
-        table.living += 1;
-        table.next += 1;
-        let name = table.next;
-        table.by_address.insert(ip, each + 1);
-        table.dialogs.insert(key.clone(), Entry { name, ..entry });
-        Some(Seat { key, name, ip, is_over: false, shared: self.clone() })
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Seat {
-    /// The dialog is over: its place is somebody else's. `false`: so many are, that this one is not
-    /// remembered any longer.
-    pub fn retire(&mut self) -> bool {
-        if self.is_over {
-            return true;
-        }
-        self.is_over = true;
-        let mut table = self.shared.table();
-        table.leave(self.ip);
-        table.over += 1;
-        if let Some(entry) = table.dialogs.get_mut(&self.key).filter(|e| e.name == self.name) {
-            entry.is_over = true;
-        }
-        table.over <= self.shared.settings.most as usize
-    }
-}
-
-impl Table {
-    fn leave(&mut self, ip: IpAddr) {
-        self.living -= 1;
-        if let Some(count) = self.by_address.get_mut(&ip) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_address.remove(&ip);
-            }
-        }
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let mut table = self.shared.table();
-        match self.is_over {
-            true => table.over -= 1,
-            false => table.leave(self.ip),
-        }
-        // The same call may have begun anew meanwhile.
-        if table.dialogs.get(&self.key).is_some_and(|entry| entry.name == self.name) {
-            table.dialogs.remove(&self.key);
-        }
+    /// A place for one more dialog.
+    pub(super) fn seat(
+        &self,
+        key: Key,
+        ip: IpAddr,
+        cseq: u32,
+        inbox: mpsc::Sender<Inbound>,
+    ) -> Option<Seat> {
+        self.dialogs.seat(key, ip, cseq, inbox)
     }
 }

@@ -101,17 +101,13 @@ fn refresh(request: &Request) -> Result<Option<Duration>, Refused> {
     let fields = &request.fields;
     let knows = fields.lists("supported", "timer") || fields.lists("require", "timer");
     let Some(wanted) = fields.get("session-expires").filter(|_| knows) else { return Ok(None) };
-    let (seconds, params) = wanted.split_once(';').unwrap_or((wanted, ""));
+    let seconds = wanted.split(';').next().unwrap_or_default();
     let seconds = seconds.trim().parse::<u32>().map_err(|_| Refused::with(400))?;
     if u64::from(seconds) < REFRESH_MIN_S {
         return Err(Refused::with(422).and("Min-SE", REFRESH_MIN_S.to_string()));
     }
-    let ours = super::message::param(params_of(params).as_str(), "refresher") == Some("uas");
+    let ours = super::message::param(wanted, "refresher") == Some("uas");
     Ok((!ours).then(|| Duration::from_secs(seconds.into())))
-}
-
-fn params_of(params: &str) -> String {
-    format!(";{params}")
 }
 
 /// The answer says that the peer's promise was heard.

@@ -223,7 +223,7 @@ impl Section {
     fn remote(&self, ours: SocketAddr, peer: IpAddr) -> Result<(Option<SocketAddr>, bool), BadSdp> {
         let host = self.host.as_deref().ok_or(BadSdp::NotSdp)?;
         // A name is not looked up: who is called so is heard from soon enough.
-        let ip = host.parse().unwrap_or(peer);
+        let ip = host.parse().map_or(peer, |ip: IpAddr| ip.to_canonical());
         if ip.is_unspecified() {
             return Ok((None, true));
         }

@@ -62,6 +62,10 @@ fn sound_goes_to_no_address_that_is_none() {
     assert_eq!((held.remote, held.sends, held.hears), (None, false, false));
     let named = agreed(&offer("phone.example", stream)).unwrap();
     assert_eq!(named.remote, Some("192.0.2.7:4000".parse().unwrap()), "a name is not looked up");
+    let mapped = Description::parse(offer("::ffff:127.0.0.1", stream).as_bytes()).unwrap();
+    let over_ipv6 =
+        mapped.agree("[2001:db8::1]:9".parse().unwrap(), "2001:db8::7".parse().unwrap());
+    assert_eq!(over_ipv6, Err(BadSdp::Address), "another name of the loopback");
     let here = Description::parse(offer("127.0.0.1", stream).as_bytes()).unwrap();
     assert!(here.agree("127.0.0.1:9".parse().unwrap(), "127.0.0.1".parse().unwrap()).is_ok());
 }

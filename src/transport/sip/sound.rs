@@ -49,11 +49,10 @@ impl SoundIn {
         }
     }
 
-    /// Takes a packet's sound. Another sender's stream begins anew.
+    /// Takes a packet's sound. Another sender's stream begins anew, in the time that goes on.
     pub fn push(&mut self, now: Timestamp, packet: &rtp::Packet<'_>, law: Law) {
         if self.ssrc != Some(packet.ssrc) {
-            self.silence_due = self.due();
-            self.jitter = JitterBuffer::default();
+            self.jitter.begin_anew(self.due());
             self.ssrc = Some(packet.ssrc);
         }
         // The law goes with the sound: it may change from one packet to the next.

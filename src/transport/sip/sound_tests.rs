@@ -50,6 +50,19 @@ fn time_goes_on_whatever_comes() {
     assert!(level_dbfs(&heard[34_500..38_000]) > -20.0);
 }
 
+/// Who changes the sender with every packet has no more of our time than others.
+#[test]
+fn two_senders_at_once_make_time_go_no_faster() {
+    let mut ear = SoundIn::new(at(0));
+    let (mut heard, loud) = (0, loud());
+    for n in 0..1_000_u32 {
+        let now = at(n.into());
+        ear.push(now, &packet(n, n % 2, &loud), Law::A);
+        heard += ear.play(now).len();
+    }
+    assert!((15_680..=16_320).contains(&heard), "{heard} samples of a second");
+}
+
 /// Numbers and timestamps wrap, and what is missing fades.
 #[test]
 fn a_missing_packet_is_made_up_and_fades() {

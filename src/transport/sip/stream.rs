@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::call::Way;
 use super::count::Count;
 use super::message::length_in_stream;
+use super::network::heard;
 use super::port::Door;
 use crate::transport::places::Place;
 
@@ -21,8 +22,8 @@ const OUT_MAX: usize = 64;
 /// Within this time something has come over a new connection, and a message that has begun is
 /// whole.
 const WHOLE_WITHIN: Duration = Duration::from_secs(10);
-/// A connection over which nothing comes for so long is closed; calls are refreshed sooner, and
-/// phones keep their way open.
+/// A connection over which nothing comes for so long is closed, unless a dialog needs it still:
+/// there is no other way to its peer, for none is opened from here.
 const IDLE_MAX: Duration = Duration::from_secs(3_600);
 /// So long a peer has to take what is written to it.
 const WRITE_MAX: Duration = Duration::from_secs(5);
@@ -40,6 +41,7 @@ pub(super) async fn accept(listener: TcpListener, door: Arc<Door>) {
             tokio::time::sleep(REST).await;
             continue;
         };
+        let from = heard(from);
         if !door.shared.may_ring(from.ip()) {
             door.shared.counts().add(Count::Strangers);
             continue;
@@ -85,8 +87,13 @@ async fn read(
     let mut until = Instant::now() + WHOLE_WITHIN;
     loop {
         let mut piece = [0; 8 * 1_024];
-        let Ok(Ok(length @ 1..)) = timeout_at(until, reads.read(&mut piece)).await else {
-            return;
+        let length = match timeout_at(until, reads.read(&mut piece)).await {
+            Ok(Ok(length @ 1..)) => length,
+            Err(_) if buffer.is_empty() && out.strong_count() > 1 => {
+                until = Instant::now() + IDLE_MAX;
+                continue;
+            }
+            Ok(_) | Err(_) => return,
         };
         let begins = buffer.is_empty();
         buffer.extend_from_slice(&piece[..length]);
@@ -178,5 +185,21 @@ mod tests {
             read(ours, &out, |_| {}).await;
             assert_eq!(began.elapsed().as_secs(), waits.as_secs());
         }
+    }
+
+    /// A call that is up may say nothing for longer: its BYE still finds the way.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_a_dialog_needs_stays() {
+        let (mut theirs, ours) = tokio::io::duplex(1_024);
+        let (out, _waiting) = mpsc::channel(OUT_MAX);
+        theirs.write_all(MESSAGE).await.unwrap();
+        let began = Instant::now();
+        let dialogs = out.clone();
+        let ends = async {
+            tokio::time::sleep(IDLE_MAX * 5 / 2).await;
+            drop(dialogs);
+        };
+        tokio::join!(read(ours, &out, |_| {}), ends);
+        assert_eq!(began.elapsed().as_secs(), (IDLE_MAX * 3).as_secs());
     }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::message::{Request, Via, split_list};
 
 /// What we are asked to do and do; all else is 405 or 501.
-pub(super) const ALLOW: &str = "INVITE, ACK, BYE, CANCEL, OPTIONS, INFO, UPDATE, REGISTER";
+pub(super) const ALLOW: &str = "INVITE, ACK, BYE, CANCEL, OPTIONS, INFO, UPDATE, NOTIFY, REGISTER";
 const SERVER: &str = concat!("floorkeeper/", env!("CARGO_PKG_VERSION"));
 
 /// An answer to be written.
@@ -77,23 +77,30 @@ pub(super) struct Ask<'a> {
     pub call_id: &'a str,
     pub cseq: u32,
     pub routes: &'a [String],
+    /// Further fields.
+    pub fields: &'a [(&'static str, String)],
+    /// A session description.
+    pub sdp: Option<&'a str>,
 }
 
 impl Ask<'_> {
     pub fn write(&self) -> Bytes {
-        let Ask { method, uri, transport, at, branch, from, to, call_id, cseq, routes } = self;
+        let Ask { method, uri, transport, at, branch, from, to, call_id, cseq, .. } = self;
         let mut out = format!("{method} {uri} SIP/2.0\r\n");
         field(&mut out, "Via", &format!("SIP/2.0/{transport} {at};branch={branch};rport"));
         field(&mut out, "Max-Forwards", "70");
-        for route in *routes {
+        for route in self.routes {
             field(&mut out, "Route", route);
         }
         field(&mut out, "From", from);
         field(&mut out, "To", to);
         field(&mut out, "Call-ID", call_id);
         field(&mut out, "CSeq", &format!("{cseq} {method}"));
+        for (name, value) in self.fields {
+            field(&mut out, name, value);
+        }
         field(&mut out, "User-Agent", SERVER);
-        body(&mut out, None);
+        body(&mut out, self.sdp);
         Bytes::from(out)
     }
 }
@@ -164,6 +171,7 @@ fn phrase(status: u16) -> &'static str {
         486 => "Busy Here",
         487 => "Request Terminated",
         488 => "Not Acceptable Here",
+        489 => "Bad Event",
         491 => "Request Pending",
         500 => "Server Internal Error",
         501 => "Not Implemented",

@@ -17,7 +17,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use super::EVENTS_LABEL;
 use super::demux::check_name;
 use super::offer::{BadOffer, Offer};
-use super::peer::{Peer, Said};
+use super::peer::{MESSAGE_MAX, Peer, Said};
 use super::port::{Datagram, Port, Seat};
 use super::restart::{Offered, Restarts};
 use super::sideband::{Door, Sidebands};
@@ -51,14 +51,17 @@ pub struct Seated {
 }
 
 impl Seated {
-    /// Answers an offer: a seat at the port, and the SDP to answer with.
+    /// Answers an offer: a seat at the port, and the SDP to answer with. Events of at most
+    /// `heard_max` bytes are taken, as far as the library can.
     pub fn answer(
         port: &Arc<Port>,
         clock: Arc<dyn Clock>,
         offer: &Offer,
+        heard_max: u64,
     ) -> Result<(Seated, String), BadOffer> {
         let now = clock.instant(clock.now()).into_std();
-        let (peer, answer) = Peer::answer(now, offer, port.candidates())?;
+        let heard_max = u32::try_from(heard_max).unwrap_or(MESSAGE_MAX).min(MESSAGE_MAX);
+        let (peer, answer) = Peer::answer(now, offer, port.candidates(), heard_max)?;
         let seat = port.seat(&answer.name);
         Ok((Seated { seat, peer, clock }, answer.sdp))
     }
@@ -120,6 +123,8 @@ enum State {
     /// The client has its answer; the events' channel is not open yet.
     Connecting {
         until: Timestamp,
+        /// What it is called if it never opens.
+        missed: &'static str,
     },
     Open,
     /// Hung up; the last words are on their way.
@@ -147,7 +152,7 @@ impl PeerLeg {
         Ok(PeerLeg {
             hung_up: Box::pin(seat.hang_up().cancelled_owned()),
             timer: Box::pin(tokio::time::sleep_until(clock.instant(now))),
-            state: State::Connecting { until: now + CONNECT_MAX },
+            state: State::Connecting { until: now + CONNECT_MAX, missed: "unopened" },
             last_sign: now,
             ear,
             mouth,
@@ -265,7 +270,7 @@ impl PeerLeg {
         }
         self.buffer.tick(now, &mut self.outbox);
         match self.state {
-            State::Connecting { until } if until <= now => self.be_gone("timeout"),
+            State::Connecting { until, .. } if until <= now => self.be_gone("timeout"),
             State::Leaving { from, until } => {
                 let said = self.has_said_all() && self.peer.unconfirmed() == 0;
                 if until <= now || from <= now && said {
@@ -298,7 +303,18 @@ impl PeerLeg {
                         self.peer.say_on(at, id, &refusal);
                     }
                 }
-                Said::Event(_) | Said::Binary => {}
+                Said::Overlong if is_open => {
+                    self.protocol.hear_overlong(self.peer.heard_max(), &mut self.outbox);
+                }
+                Said::Endless => {
+                    if is_open {
+                        self.protocol.hear_overlong(self.peer.heard_max(), &mut self.outbox);
+                        self.flush(now);
+                    }
+                    self.be_gone("protocol");
+                    return;
+                }
+                Said::Event(_) | Said::Binary | Said::Overlong => {}
                 Said::Sound { sequence, timestamp, payload } => {
                     self.ear.push(now, sequence, timestamp, payload);
                 }
@@ -355,7 +371,7 @@ impl PeerLeg {
 
     fn due(&mut self) -> Option<Timestamp> {
         let state = match self.state {
-            State::Connecting { until } => Some(until),
+            State::Connecting { until, .. } => Some(until),
             State::Leaving { from, until } => {
                 Some(if from > self.clock.now() { from } else { until })
             }
@@ -367,6 +383,10 @@ impl PeerLeg {
 
     /// The connection is over; the peer is told where it still listens.
     fn be_gone(&mut self, how: &'static str) {
+        let how = match self.state {
+            State::Connecting { missed, .. } if how == "timeout" => missed,
+            _ => how,
+        };
         if !matches!(self.state, State::Gone(_)) {
             tracing::debug!(how, heard = ?self.ear.tally(), "a peer connection is over");
             self.state = State::Gone(how);

@@ -13,11 +13,13 @@
 mod demux;
 mod leg;
 mod offer;
+mod overlong;
 mod peer;
 mod port;
 mod restart;
 mod sideband;
 mod sound;
+mod unread;
 
 pub use leg::{PeerLeg, Seated};
 pub use offer::{BadOffer, CANDIDATES_MAX, Offer};

@@ -32,7 +32,9 @@ use rtc::shared::{TaggedBytesMut, TransportContext, TransportProtocol};
 
 use super::EVENTS_LABEL;
 use super::offer::{BadOffer, Offer};
+use super::overlong;
 use super::sound::Sent;
+use super::unread::Unread;
 use crate::codec::opus::CLOCK_HZ;
 
 /// Without a sign of life for so long the peer is missing, and after as long again gone: together
@@ -43,9 +45,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Connectivity is checked this often; the library's 200 ms are most of a set-up's time.
 const CHECK_EVERY: Duration = Duration::from_millis(20);
 const CHECKS_MAX: u16 = 100;
-/// Largest event, either way: what Chromium takes, and the most that the library can. The answer
-/// says so, and a client's own stack refuses to send more.
-const MESSAGE_MAX: u32 = 256 * 1024;
+/// Largest event, either way: what Chromium takes, and the most that the library can.
+pub(super) const MESSAGE_MAX: u32 = 256 * 1024;
 /// Bytes of data that the peer may send ahead of our reading.
 const RECEIVE_BUFFER: u32 = 512 * 1024;
 
@@ -58,6 +59,10 @@ pub(super) enum Said {
     Event(String),
     /// A message that is no text.
     Binary,
+    /// A message that was longer than is taken. It is gone.
+    Overlong,
+    /// So much of a message that has no end that no more of it is kept.
+    Endless,
     /// A channel that is not the events' was opened.
     OtherChannel { id: RTCDataChannelId, label: String },
     /// A packet of sound.
@@ -74,7 +79,11 @@ pub(super) struct Peer {
     ssrc: u32,
     payload_type: u8,
     fingerprint: String,
+    /// Longest event that the client takes, …
     message_max: usize,
+    /// … and that is taken from it.
+    heard_max: u32,
+    unread: Unread,
     events: Option<RTCDataChannelId>,
     said: VecDeque<Said>,
 }
@@ -87,11 +96,13 @@ pub(super) struct Answer {
 }
 
 impl Peer {
-    /// A peer that has been answered, and the answer.
+    /// A peer that has been answered, and the answer. Events of at most `heard_max` bytes are taken
+    /// from it; the answer says so.
     pub fn answer(
         now: Instant,
         offer: &Offer,
         candidates: &[SocketAddr],
+        heard_max: u32,
     ) -> Result<(Peer, Answer), BadOffer> {
         let refused = |fault: RtcError| BadOffer::NotSdp(fault.to_string());
         let mut media = MediaEngine::default();
@@ -99,14 +110,14 @@ impl Peer {
         media.register_codec(codec.clone(), RtpCodecKind::Audio).map_err(refused)?;
         let mut pc = RTCPeerConnectionBuilder::new()
             .with_configuration(RTCConfigurationBuilder::new().build())
-            .with_setting_engine(settings())
+            .with_setting_engine(settings(heard_max))
             .with_media_engine(media)
             .with_interceptor_registry(configure_rtcp_reports(Registry::new()))
             .build(now)
             .map_err(refused)?;
         let ssrc = rand::random();
         let sender = pc.add_track(track(ssrc, codec.rtp_codec)).map_err(refused)?;
-        let described = described(offer).map_err(refused)?;
+        let described = described(offer, heard_max).map_err(refused)?;
         pc.set_remote_description(now, described).map_err(refused)?;
         for address in candidates {
             pc.add_local_candidate(candidate(*address).map_err(refused)?).map_err(refused)?;
@@ -124,6 +135,8 @@ impl Peer {
             payload_type: offer.payload_type,
             fingerprint: offer.fingerprint().to_owned(),
             message_max: offer.message_max,
+            heard_max,
+            unread: Unread::new(now),
             events: None,
             said: VecDeque::new(),
         };
@@ -151,7 +164,7 @@ impl Peer {
     }
 
     fn answer_again(&mut self, now: Instant, offer: &Offer) -> Result<Answer, RtcError> {
-        self.pc.set_remote_description(now, described(offer)?)?;
+        self.pc.set_remote_description(now, described(offer, self.heard_max)?)?;
         let answer = self.pc.create_answer(None)?;
         let sdp = answer.sdp.clone();
         self.pc.set_local_description(now, answer)?;
@@ -159,9 +172,15 @@ impl Peer {
         Ok(Answer::of(described.map_or(sdp, |described| described.sdp)))
     }
 
-    /// The longest event that the client takes.
+    /// The longest event that can be said: what the client takes, and what the library can for what
+    /// we take.
     pub fn message_max(&self) -> usize {
-        self.message_max.min(MESSAGE_MAX as usize)
+        self.message_max.min(self.heard_max())
+    }
+
+    /// The longest event that is taken.
+    pub fn heard_max(&self) -> usize {
+        self.heard_max as usize
     }
 
     /// A datagram came.
@@ -177,9 +196,25 @@ impl Peer {
             ecn: None,
             transport_protocol: TransportProtocol::UDP,
         };
-        // What it is not, it does not become by our complaining. A message longer than the library
-        // takes is among it, and is dropped without a word.
-        let _ = self.pc.handle_read(TaggedBytesMut { now, transport, message });
+        self.unread.add(now, &message);
+        let datagram = TaggedBytesMut { now, transport, message };
+        // What it is not, it does not become by our complaining.
+        let dropped = overlong::dropped(|| {
+            let _ = self.pc.handle_read(datagram);
+        });
+        if dropped > 0 {
+            // What was said before it comes before it.
+            self.collect(now);
+            self.note_dropped(dropped);
+        }
+    }
+
+    fn note_dropped(&mut self, messages: usize) {
+        for _ in 0..messages {
+            // It had more.
+            self.unread.take(self.heard_max());
+            self.said.push_back(Said::Overlong);
+        }
     }
 
     /// Time has passed.
@@ -202,16 +237,25 @@ impl Peer {
 
     /// What the peer did next.
     pub fn poll(&mut self, now: Instant) -> Option<Said> {
+        self.collect(now);
+        let endless = self.unread.is_too_much().then_some(Said::Endless);
+        self.said.pop_front().or(endless)
+    }
+
+    fn collect(&mut self, now: Instant) {
         while let Some(event) = self.pc.poll_event() {
             self.note(now, event);
         }
-        while let Some(TaggedRTCMessage { message, .. }) = self.pc.poll_read() {
+        let mut read = None;
+        loop {
+            let dropped = overlong::dropped(|| read = self.pc.poll_read());
+            self.note_dropped(dropped);
+            let Some(TaggedRTCMessage { message, .. }) = read.take() else { break };
             self.hear(message);
         }
         while let Some(event) = self.pc.poll_event() {
             self.note(now, event);
         }
-        self.said.pop_front()
     }
 
     /// The next datagram to send.
@@ -288,6 +332,9 @@ impl Peer {
     }
 
     fn hear(&mut self, message: RTCMessage) {
+        if let RTCMessage::DataChannelMessage(_, message) = &message {
+            self.unread.take(message.data.len());
+        }
         match message {
             RTCMessage::DataChannelMessage(id, message) if self.events == Some(id) => {
                 let text = String::from_utf8(message.data.to_vec());
@@ -315,16 +362,16 @@ impl Answer {
     }
 }
 
-fn described(offer: &Offer) -> Result<RTCSessionDescription, RtcError> {
-    RTCSessionDescription::offer(offer.with_message_max(MESSAGE_MAX))
+fn described(offer: &Offer, heard_max: u32) -> Result<RTCSessionDescription, RtcError> {
+    RTCSessionDescription::offer(offer.with_message_max(heard_max))
 }
 
-fn settings() -> SettingEngine {
+fn settings(heard_max: u32) -> SettingEngine {
     SettingEngineBuilder::new()
         .with_ice_timeouts(Some(MISSING_AFTER), Some(GONE_AFTER), Some(KEEP_ALIVE))
         .with_ice_connection_attempts(Some(CHECK_EVERY), Some(CHECKS_MAX))
         .with_include_loopback_candidate(true)
-        .with_sctp_max_message_size(SctpMaxMessageSize::Bounded(MESSAGE_MAX))
+        .with_sctp_max_message_size(SctpMaxMessageSize::Bounded(heard_max))
         .with_sctp_max_receive_buffer_size(RECEIVE_BUFFER)
         .build()
 }

@@ -12,6 +12,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
 
 use super::demux::{Demux, SeatId};
+use super::overlong;
 
 /// Datagrams that may wait for a call's task: five seconds of sound.
 const WAITING_MAX: usize = 256;
@@ -56,6 +57,9 @@ impl Port {
     /// Binds; must be called within the runtime. Clients are told `public` addresses, or the bound
     /// one when there are none; a public address with port 0 has the bound port.
     pub fn bind(listen: SocketAddr, public: &[SocketAddr]) -> io::Result<Port> {
+        if !overlong::notice() {
+            tracing::warn!("clients are not told of events that are too long: log has a reader");
+        }
         let socket = StdSocket::bind(listen)?;
         socket.set_nonblocking(true)?;
         // A system that gives less gives less.

@@ -13,6 +13,7 @@ use super::leg::{AudioSocketLeg, FAR_END};
 use super::line::Line;
 use super::sound::{SoundOut, leg_rate_hz};
 use crate::audio::{FRAME, Pcm, duration_to_samples};
+use crate::id::hex;
 use crate::time::Timestamp;
 use crate::transport::Clock;
 
@@ -51,7 +52,7 @@ where
 }
 
 fn written(uuid: [u8; 16]) -> String {
-    let hex = format!("{:032x}", u128::from_be_bytes(uuid));
+    let hex = hex(&uuid);
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 

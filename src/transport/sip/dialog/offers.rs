@@ -45,12 +45,13 @@ impl Dialog {
             Err(refused) => return self.refuse_reinvite(now, request, from, &refused),
         };
         let us = self.ours.as_ref().map_or(self.setup.us, Ours::at);
-        match checked.offer.map(|offer| offer.agree(us, from.ip())).transpose() {
+        match checked.offer.as_ref().map(|offer| offer.agree(us, from.ip())).transpose() {
             Ok(media) => {
                 self.retarget(&request);
                 self.refresh = checked.refresh.map(|every| (every, now + every));
                 let trying = Answer::of(100, "").write(&request, from);
-                self.invite = Invite { request, from, phase: Phase::Asked(trying) };
+                let phase = Phase::Asked(trying);
+                self.invite = Invite { request, offer: checked.offer, from, phase };
                 self.media = media.or(self.media.take());
                 self.agree(now);
             }
@@ -67,7 +68,7 @@ impl Dialog {
         refused: &Refused,
     ) {
         let trying = Answer::of(100, "").write(&request, from);
-        self.invite = Invite { request, from, phase: Phase::Asked(trying) };
+        self.invite = Invite { request, offer: None, from, phase: Phase::Asked(trying) };
         self.answer_invite(now, &refused.answer(""), false);
     }
 
@@ -104,8 +105,7 @@ impl Dialog {
     /// Answers the newest INVITE with what was agreed, or with our offer where it made none.
     pub(super) fn agree(&mut self, now: Timestamp) {
         let Some(ours) = &mut self.ours else { return };
-        let offer = Description::parse(&self.invite.request.body).ok();
-        let offer = offer.filter(|_| !self.invite.request.body.is_empty());
+        let offer = self.invite.offer.take();
         let sdp = match (&offer, &self.media) {
             (Some(offer), Some(media)) => ours.answer(offer, media),
             (Some(_), None) | (None, _) => ours.offer(),

@@ -7,11 +7,15 @@ use bytes::Bytes;
 use super::super::message::{Request, Response};
 use super::super::require;
 use super::super::write::{ALLOW, Answer, back_to};
-use super::{ANSWERED_MAX, Dialog, Phase, Said, State};
+use super::{ANSWERED_MAX, Dialog, Hop, Phase, Said, State};
 use crate::time::Timestamp;
 
 impl Dialog {
-    pub(super) fn on_response(&mut self, now: Timestamp, response: &Response) {
+    pub(super) fn on_response(&mut self, now: Timestamp, response: &Response, from: SocketAddr) {
+        if (200..300).contains(&response.status) {
+            self.on_answer_again(response, from);
+        }
+        self.on_refer_answer(response);
         let is_byes = response.fields.cseq() == Some((self.asked_cseq, "BYE"));
         if let State::Leaving(_) = self.state
             && is_byes
@@ -21,15 +25,17 @@ impl Dialog {
         }
     }
 
-    pub(super) fn on_request(&mut self, now: Timestamp, request: Request, from: SocketAddr) {
-        let Some((cseq, _)) = request.fields.cseq() else { return };
+    /// `true`: the peer was heard, and not somebody who only knows the call's name.
+    pub(super) fn on_request(&mut self, now: Timestamp, request: Request, hop: Hop) -> bool {
+        let Some((cseq, _)) = request.fields.cseq() else { return false };
+        let from = hop.from;
         let first = matches!(self.state, State::Ringing) || request.fields.tag("to").is_none();
         let ours = request.fields.tag("to").is_none_or(|tag| tag == self.setup.tag);
         match request.method.as_str() {
             _ if !ours && request.method == "ACK" => {}
             // Not remembered: what is wrong must not answer for what is right and comes later.
             _ if !ours => self.refuse_request(&request, from, 481),
-            "ACK" => self.on_ack(now, cseq, &request, from),
+            "ACK" => return self.on_ack(now, cseq, &request, hop),
             "CANCEL" => self.on_cancel(now, cseq, &request, from),
             "INVITE" if self.is_the_invite(cseq, &request) => self.say_again(),
             // The same call over two ways (RFC 3261, 8.2.2.2), or out of any dialog.
@@ -42,11 +48,13 @@ impl Dialog {
             _ => {
                 self.heard_cseq = cseq;
                 if !first {
-                    self.peer = from;
+                    self.hear_from(hop);
                 }
                 self.on_fresh(now, request, from);
+                return !first;
             }
         }
+        false
     }
 
     fn refuse_request(&mut self, request: &Request, from: SocketAddr, status: u16) {
@@ -72,6 +80,7 @@ impl Dialog {
                 let answer = Answer::of(200, "").with("Allow", ALLOW);
                 self.reply(&request, from, answer.with("Accept", "application/sdp"));
             }
+            "NOTIFY" => self.on_notify(&request, from),
             // A caller may not have us ring somebody else.
             "REFER" => self.reply(&request, from, Answer::of(403, "")),
             method => {
@@ -81,30 +90,24 @@ impl Dialog {
         }
     }
 
-    pub(super) fn on_ack(
-        &mut self,
-        now: Timestamp,
-        cseq: u32,
-        request: &Request,
-        from: SocketAddr,
-    ) {
+    fn on_ack(&mut self, now: Timestamp, cseq: u32, request: &Request, hop: Hop) -> bool {
         let of_invite = self.invite.request.fields.cseq().is_some_and(|(of, _)| of == cseq);
-        let Phase::Answered { accepted, offers, .. } = self.invite.phase else { return };
+        let Phase::Answered { accepted, offers, .. } = self.invite.phase else { return false };
         if !of_invite {
-            return;
+            return false;
         }
         self.invite.phase = Phase::Acknowledged;
         if !accepted {
-            return;
+            return false;
         }
-        self.peer = from;
+        self.hear_from(hop);
         if let State::Parting = self.state {
-            return self.bye(now);
-        }
-        if offers && !self.take_answer(request, from) {
+            self.bye(now);
+        } else if offers && !self.take_answer(request, hop.from) {
             self.said.push_back(Said::Ended("protocol"));
             self.bye(now);
         }
+        true
     }
 
     pub(super) fn on_cancel(
@@ -128,6 +131,8 @@ impl Dialog {
         if let State::Ringing = self.state {
             let tag = self.setup.tag.clone();
             self.answer_invite(now, &Answer::of(487, &tag), false);
+        } else {
+            self.invite.phase = Phase::Acknowledged;
         }
         // Whoever is leaving knows why.
         let news = matches!(self.state, State::Ringing | State::Up).then_some("closed");

@@ -13,6 +13,10 @@ fn peer() -> SocketAddr {
     "192.0.2.7:5062".parse().unwrap()
 }
 
+fn hop() -> Hop {
+    Hop { from: peer(), transport: "UDP" }
+}
+
 fn ours() -> SocketAddr {
     "192.0.2.1:20000".parse().unwrap()
 }
@@ -54,7 +58,6 @@ fn setup() -> Setup {
     Setup {
         us: "192.0.2.1:5060".parse().unwrap(),
         transport: "UDP",
-        reliable: false,
         t1: T1,
         tag: "ours".to_owned(),
         session: 7,
@@ -101,14 +104,14 @@ fn said(dialog: &mut Dialog) -> Vec<Said> {
 fn up() -> Dialog {
     let mut dialog = begun(asks("INVITE", 1, None, "", &sdp("sendrecv", 4_000)));
     dialog.accept(at(0), ours());
-    dialog.receive(at(1), Message::Request(asks("ACK", 1, Some("ours"), "", "")), peer());
+    dialog.receive(at(1), Message::Request(asks("ACK", 1, Some("ours"), "", "")), hop());
     sent(&mut dialog);
     said(&mut dialog);
     dialog
 }
 
 fn told(dialog: &mut Dialog, now: u64, request: Request) -> Vec<String> {
-    dialog.receive(at(now), Message::Request(request), peer());
+    dialog.receive(at(now), Message::Request(request), hop());
     sent(dialog)
 }
 
@@ -167,7 +170,7 @@ fn an_invite_that_comes_again_is_answered_as_before() {
     assert_eq!(told(&mut dialog, 20, invite()), ["180 to 1 INVITE", "180 to 1 INVITE"]);
     dialog.accept(at(30), ours());
     let answer = last_text(&mut dialog);
-    dialog.receive(at(40), Message::Request(invite()), peer());
+    dialog.receive(at(40), Message::Request(invite()), hop());
     assert_eq!(last_text(&mut dialog), answer, "byte for byte");
     assert!(told(&mut dialog, 50, asks("ACK", 1, Some("ours"), "", "")).is_empty());
     assert!(told(&mut dialog, 60, invite()).is_empty(), "it is known to have been heard");
@@ -189,7 +192,7 @@ fn a_refusal_is_said_until_it_is_acknowledged() {
     told(&mut dialog, 1_600, asks("ACK", 1, Some("ours"), "", ""));
     assert_eq!(run(&mut dialog, 60_000), []);
     assert!(dialog.is_over(at(32_000)));
-    let reliable = Setup { reliable: true, ..setup() };
+    let reliable = Setup { transport: "TCP", ..setup() };
     let request = asks("INVITE", 1, None, "", "");
     let mut dialog = Dialog::begin(at(0), reliable, request, peer()).unwrap();
     dialog.refuse(at(0), 480, None);
@@ -249,14 +252,14 @@ fn a_call_is_held_and_taken_back() {
     ];
     for (cseq, (offer, direction, agreed)) in (2..).zip(steps) {
         let request = asks("INVITE", cseq, Some("ours"), "", &offer);
-        dialog.receive(at(10), Message::Request(request), peer());
+        dialog.receive(at(10), Message::Request(request), hop());
         let text = last_text(&mut dialog);
         assert!(text.starts_with("SIP/2.0 200 OK") && text.contains(direction), "{text}");
         assert!(text.contains(&format!("o=- 7 {cseq} IN IP4")), "another version: {text}");
         assert_eq!(said(&mut dialog), [agreed]);
         told(&mut dialog, 20, asks("ACK", cseq, Some("ours"), "", ""));
     }
-    dialog.receive(at(30), Message::Request(asks("INVITE", 9, Some("ours"), "", &nobody)), peer());
+    dialog.receive(at(30), Message::Request(asks("INVITE", 9, Some("ours"), "", &nobody)), hop());
     let [Said::Media(media)] = &said(&mut dialog)[..] else { panic!("an agreement") };
     assert_eq!((media.remote, media.sends, media.hears), (None, false, false));
 }
@@ -311,6 +314,44 @@ fn who_offers_nothing_is_offered_something() {
             }
         }
     }
+}
+
+/// Who says BYE has heard the answer, or does not want it any more: it is not said again.
+#[test]
+fn a_bye_that_overtakes_the_ack_ends_the_answer() {
+    let mut dialog = begun(asks("INVITE", 1, None, "", &sdp("sendrecv", 4_000)));
+    dialog.accept(at(0), ours());
+    sent(&mut dialog);
+    assert_eq!(told(&mut dialog, 10, asks("BYE", 2, Some("ours"), "", "")), ["200 to 2 BYE"]);
+    assert_eq!(run(&mut dialog, 60_000), []);
+    assert!(dialog.is_over(at(60_000)));
+}
+
+/// What follows goes the way that the peer last came by; who knows only the call's name is no peer.
+#[test]
+fn the_way_is_the_peers() {
+    let mut dialog = up();
+    let by_tcp = Hop { transport: "TCP", ..hop() };
+    let comes =
+        |dialog: &mut Dialog, request| dialog.receive(at(10), Message::Request(request), by_tcp);
+    let fork = asks_as("INVITE", 1, None, "", &sdp("sendrecv", 4_000), "z9hG4bKother");
+    assert!(!comes(&mut dialog, fork));
+    assert_eq!(sent(&mut dialog), ["482 to 1 INVITE"]);
+    assert!(!comes(&mut dialog, asks("INFO", 2, Some("theirs"), "", "")));
+    assert!(!comes(&mut dialog, asks("ACK", 1, Some("ours"), "", "")), "it came before");
+    let again = asks("INVITE", 2, Some("ours"), "", &sdp("sendrecv", 4_000));
+    assert!(!comes(&mut dialog, asks("INVITE", 1, Some("ours"), "", "")), "and so did this");
+    sent(&mut dialog);
+    dialog.hang_up(at(10));
+    assert!(last_text(&mut dialog).contains("\r\nVia: SIP/2.0/UDP 192.0.2.1:5060;"));
+
+    let mut dialog = up();
+    assert!(comes(&mut dialog, again));
+    assert!(last_text(&mut dialog).contains("<sip:192.0.2.1:5060;transport=tcp>"));
+    assert!(comes(&mut dialog, asks("ACK", 2, Some("ours"), "", "")));
+    dialog.hang_up(at(10));
+    assert!(last_text(&mut dialog).contains("\r\nVia: SIP/2.0/TCP 192.0.2.1:5060;"));
+    assert_eq!(run(&mut dialog, 31_000), [], "nothing is lost that way");
 }
 
 /// RFC 4028: the peer says that it will be heard from again; it is, or the call is over.
@@ -379,7 +420,7 @@ fn we_hang_up_behind_the_acknowledgement() {
     let bye = last_text(&mut dialog);
     let answer = bye.replacen("BYE sip:ada@192.0.2.7:5062 SIP/2.0", "SIP/2.0 200 OK", 1);
     assert_ne!(answer, bye, "{bye}");
-    dialog.receive(at(20), parse(answer.as_bytes()).unwrap(), peer());
+    dialog.receive(at(20), parse(answer.as_bytes()).unwrap(), hop());
     assert!(dialog.is_over(at(20)));
     assert_eq!(run(&mut dialog, 60_000), []);
 }

@@ -59,7 +59,9 @@ impl Resume for PeerLeg {
             (self.ear, self.mouth) = (ear, mouth);
         }
         let Seated { seat, peer, clock } = seated;
-        self.state = State::Connecting { until: clock.now() + CONNECT_MAX };
+        // Its client was answered how to come back once more.
+        let until = clock.now() + CONNECT_MAX;
+        self.state = State::Connecting { until, missed: "timeout" };
         self.hung_up = Box::pin(seat.hang_up().cancelled_owned());
         (self.seat, self.peer) = (seat, peer);
         self.buffer = OutputBuffer::default();

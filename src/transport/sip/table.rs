@@ -1,0 +1,153 @@
+//! Who is in which dialog: a bounded number, in all and with each address.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc;
+
+use super::call::Inbound;
+
+/// Who is in a dialog: the peer's name for it, and the peer's tag. Of a call that we place nobody
+/// knows that tag beforehand, and it is empty; its name is ours, and nobody can guess it.
+pub(super) type Key = (String, String);
+
+/// Every dialog that there is, or that is remembered for what comes again.
+#[derive(Debug)]
+pub(super) struct Dialogs {
+    most: usize,
+    most_each: usize,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    dialogs: BTreeMap<Key, Entry>,
+    /// Dialogs that live, by the peer's address.
+    by_address: BTreeMap<IpAddr, usize>,
+    living: usize,
+    /// Dialogs that are over and only answer what comes again.
+    over: usize,
+    /// Names of seats.
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Its seat's.
+    name: u64,
+    inbox: mpsc::Sender<Inbound>,
+    /// The number of the INVITE that began it.
+    cseq: u32,
+    is_over: bool,
+}
+
+/// A dialog's place, which goes with it.
+#[derive(Debug)]
+pub(super) struct Seat {
+    key: Key,
+    name: u64,
+    ip: IpAddr,
+    is_over: bool,
+    dialogs: Arc<Dialogs>,
+}
+
+impl Dialogs {
+    pub fn new(most: usize, most_each: usize) -> Arc<Dialogs> {
+        Arc::new(Dialogs { most, most_each, table: Mutex::default() })
+    }
+
+    /// How many live, and how many are over.
+    pub fn counts(&self) -> (usize, usize) {
+        let table = self.table();
+        (table.living, table.over)
+    }
+
+    /// There is one with this address.
+    pub fn are_with(&self, ip: IpAddr) -> bool {
+        self.table().by_address.contains_key(&ip)
+    }
+
+    /// Where messages for this dialog go.
+    pub fn inbox(&self, key: &Key) -> Option<mpsc::Sender<Inbound>> {
+        let table = self.table();
+        let placed = || table.dialogs.get(&(key.0.clone(), String::new()));
+        let entry = table.dialogs.get(key).or_else(placed)?;
+        Some(entry.inbox.clone())
+    }
+
+    /// This dialog is over, and began with an INVITE of a smaller number.
+    pub fn was_over_before(&self, key: &Key, cseq: u32) -> bool {
+        let is_over = |entry: &Entry| entry.is_over && entry.cseq < cseq;
+        self.table().dialogs.get(key).is_some_and(is_over)
+    }
+
+    /// A place for one more; `None`: there is none.
+    pub fn seat(
+        self: &Arc<Self>,
+        key: Key,
+        ip: IpAddr,
+        cseq: u32,
+        inbox: mpsc::Sender<Inbound>,
+    ) -> Option<Seat> {
+        let mut table = self.table();
+        let each = table.by_address.get(&ip).copied().unwrap_or_default();
+        if table.living >= self.most || each >= self.most_each {
+            return None;
+        }
+        table.living += 1;
+        table.next += 1;
+        let name = table.next;
+        table.by_address.insert(ip, each + 1);
+        table.dialogs.insert(key.clone(), Entry { name, inbox, cseq, is_over: false });
+        Some(Seat { key, name, ip, is_over: false, dialogs: self.clone() })
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    /// The dialog is over: its place is somebody else's. `false`: so many are, that this one is not
+    /// remembered any longer.
+    pub fn retire(&mut self) -> bool {
+        if self.is_over {
+            return true;
+        }
+        self.is_over = true;
+        let mut table = self.dialogs.table();
+        table.leave(self.ip);
+        table.over += 1;
+        if let Some(entry) = table.dialogs.get_mut(&self.key).filter(|e| e.name == self.name) {
+            entry.is_over = true;
+        }
+        table.over <= self.dialogs.most
+    }
+}
+
+impl Table {
+    fn leave(&mut self, ip: IpAddr) {
+        self.living -= 1;
+        if let Some(count) = self.by_address.get_mut(&ip) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_address.remove(&ip);
+            }
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut table = self.dialogs.table();
+        match self.is_over {
+            true => table.over -= 1,
+            false => table.leave(self.ip),
+        }
+        // The same call may have begun anew meanwhile.
+        if table.dialogs.get(&self.key).is_some_and(|entry| entry.name == self.name) {
+            table.dialogs.remove(&self.key);
+        }
+    }
+}
