@@ -1,5 +1,6 @@
 //! The real world: the clock, the gates behind their locks, one task a call, HTTP.
 
+mod asterisk;
 mod audit;
 pub mod backends;
 pub mod callers;
