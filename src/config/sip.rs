@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::reader::Reader;
 use super::sections::Paths;
+use super::tls::Tls;
 use crate::transport::sip::{Network, Users};
 
 /// `[sip]`.
@@ -13,6 +14,8 @@ use crate::transport::sip::{Network, Users};
 pub struct Sip {
     /// Where calls come in, UDP and TCP; `None` takes no such calls.
     pub listen: Option<SocketAddr>,
+    /// Where they come in by TLS.
+    pub tls_listen: Option<SocketAddr>,
     /// What peers call this machine; `None`: the address that is listened on.
     pub public_address: Option<IpAddr>,
     /// Whose addresses may ring without a password.
@@ -43,19 +46,29 @@ pub struct Trunk {
 }
 
 impl Sip {
-    pub(super) fn read(reader: &mut Reader<'_>, paths: &Paths) -> Sip {
-        let listen = listen(reader);
+    pub(super) fn read(reader: &mut Reader<'_>, paths: &Paths, tls: Option<&Tls>) -> Sip {
+        let right = "write \"127.0.0.1:5060\", or \"\" for no SIP";
+        let listen = listen_at(reader, "sip.listen", right);
+        let right = "write \"127.0.0.1:5061\", or \"\" for no TLS";
+        let tls_listen = listen_at(reader, "sip.tls_listen", right);
         let public_address = public_address(reader);
         let peers = peers(reader);
         let users = users(reader, paths);
-        if let Some(listen) = listen {
-            check(reader, listen, public_address, peers.is_empty() && users.is_empty());
+        let open = peers.is_empty() && users.is_empty();
+        for (key, listen) in [("sip.listen", listen), ("sip.tls_listen", tls_listen)] {
+            if let Some(listen) = listen {
+                check(reader, key, listen, public_address, open);
+            }
+        }
+        if let Some(secure) = tls_listen {
+            check_tls(reader, secure, listen, tls);
         }
         let what = "a number of seconds (0 for never)";
         let silent_s = reader.number("sip.media_timeout_s", 30, 0..=86_400, what);
         let tenant = reader.text("sip.tenant", "");
         Sip {
             listen,
+            tls_listen,
             public_address,
             peers,
             users,
@@ -81,24 +94,46 @@ fn trunk(reader: &mut Reader<'_>) -> Trunk {
     Trunk { address, user, password_env }
 }
 
-fn listen(reader: &mut Reader<'_>) -> Option<SocketAddr> {
-    let text = reader.text("sip.listen", "");
+fn listen_at(reader: &mut Reader<'_>, key: &str, right: &str) -> Option<SocketAddr> {
+    let text = reader.text(key, "");
     if text.is_empty() {
         return None;
     }
-    reader.address("sip.listen", &text, "write \"127.0.0.1:5060\", or \"\" for no SIP")
+    reader.address(key, &text, right)
 }
 
-fn check(reader: &mut Reader<'_>, listen: SocketAddr, public_address: Option<IpAddr>, open: bool) {
+fn check_tls(
+    reader: &mut Reader<'_>,
+    secure: SocketAddr,
+    plain: Option<SocketAddr>,
+    tls: Option<&Tls>,
+) {
+    if tls.is_none() {
+        let right = "name tls.cert_file and tls.key_file";
+        reader.refuse("sip.tls_listen", "there is no certificate for it", right);
+    }
+    if let Some(plain) = plain.filter(|plain| plain.ip() != secure.ip()) {
+        let problem = format!("sound is heard at one address, and sip.listen says {plain}");
+        reader.refuse("sip.tls_listen", problem, "say the same address with another port");
+    }
+}
+
+fn check(
+    reader: &mut Reader<'_>,
+    key: &str,
+    listen: SocketAddr,
+    public_address: Option<IpAddr>,
+    open: bool,
+) {
     if !listen.ip().is_loopback() && open {
         let problem = format!("{listen} can be reached from other machines and anybody may ring");
         let right = "name those who may in sip.peers or sip.users_file, or listen on 127.0.0.1";
-        reader.refuse("sip.listen", problem, right);
+        reader.refuse(key, problem, right);
     }
     if listen.ip().is_unspecified() && public_address.is_none() {
         let problem = "an address for all interfaces is none that peers can send to";
         let right = "say in sip.public_address where peers reach this machine";
-        reader.refuse("sip.listen", problem, right);
+        reader.refuse(key, problem, right);
     }
     let takes_both = listen.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
     if let Some(public) = public_address

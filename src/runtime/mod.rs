@@ -3,6 +3,7 @@
 mod audit;
 pub mod backends;
 pub mod callers;
+mod certificate;
 pub mod change;
 pub mod clock;
 mod decision_files;

@@ -12,7 +12,11 @@ mod passwords;
 mod phone;
 mod softphones;
 mod stream;
+mod tls;
 
+#[allow(dead_code, reason = "every test binary uses its own part of this")]
+#[path = "../server/certificates.rs"]
+mod certificates;
 #[allow(dead_code, reason = "every test binary uses its own part of this")]
 #[path = "../server/http.rs"]
 mod http;

@@ -17,6 +17,8 @@ pub enum Count {
     Overrun,
     /// An INVITE beyond what is remembered at once, or a connection beyond what is open.
     Flood,
+    /// A connection for TLS that was none in time.
+    NoTls,
     /// A parser broke, and the message with it.
     Broken,
     /// RTP that is none, or too long.
@@ -31,13 +33,14 @@ pub enum Count {
 
 impl Count {
     /// Each of them.
-    pub const ALL: [Count; 11] = [
+    pub const ALL: [Count; 12] = [
         Count::Malformed,
         Count::Strangers,
         Count::Unproven,
         Count::Nobodys,
         Count::Overrun,
         Count::Flood,
+        Count::NoTls,
         Count::Broken,
         Count::RtpMalformed,
         Count::RtpOfStrangers,
@@ -54,6 +57,7 @@ impl Count {
             Count::Nobodys => "nobodys",
             Count::Overrun => "overrun",
             Count::Flood => "flood",
+            Count::NoTls => "no_tls",
             Count::Broken => "broken",
             Count::RtpMalformed => "rtp_malformed",
             Count::RtpOfStrangers => "rtp_of_strangers",

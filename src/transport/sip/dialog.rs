@@ -34,6 +34,10 @@ const TOO_EARLY_S: &str = "5";
 pub(super) struct Setup {
     /// Where we are reached, as `Contact` and `Via` say it.
     pub us: SocketAddr,
+    /// The same by TLS.
+    pub secure: Option<SocketAddr>,
+    /// Who rings wants TLS alone (RFC 3261, 26.2.2).
+    pub sips: bool,
     pub transport: &'static str,
     /// What a packet takes there and back (RFC 3261, T1).
     pub t1: Duration,
@@ -48,6 +52,8 @@ impl Setup {
     pub fn fresh(us: SocketAddr, transport: &'static str, t1: Duration) -> Setup {
         Setup {
             us,
+            secure: None,
+            sips: false,
             transport,
             t1,
             tag: format!("{:016x}", rand::random::<u64>()),
@@ -55,11 +61,26 @@ impl Setup {
         }
     }
 
+    /// Of a call that may have come by TLS.
+    pub fn secured(self, secure: Option<SocketAddr>, invite: &Request) -> Setup {
+        let is_sips = |uri: &str| uri.get(..5).is_some_and(|s| s.eq_ignore_ascii_case("sips:"));
+        let route = invite.fields.list("record-route").next().and_then(Address::parse);
+        let sips = is_sips(&invite.uri) || route.is_some_and(|route| is_sips(route.uri));
+        Setup { secure, sips, ..self }
+    }
+
+    /// Where we are reached the way that is spoken.
+    pub fn at(&self) -> SocketAddr {
+        self.secure.filter(|_| self.transport == "TLS").unwrap_or(self.us)
+    }
+
     /// Where we are to be asked.
     pub fn contact(&self) -> String {
         match self.transport {
-            "TCP" => format!("<sip:{};transport=tcp>", self.us),
-            _ => format!("<sip:{}>", self.us),
+            "TCP" => format!("<sip:{};transport=tcp>", self.at()),
+            "TLS" if self.sips => format!("<sips:{}>", self.at()),
+            "TLS" => format!("<sip:{};transport=tls>", self.at()),
+            _ => format!("<sip:{}>", self.at()),
         }
     }
 
@@ -375,7 +396,7 @@ impl Dialog {
             method,
             uri: &self.target,
             transport: self.setup.transport,
-            at: self.setup.us,
+            at: self.setup.at(),
             branch: "",
             from: &self.local,
             to: &self.remote,

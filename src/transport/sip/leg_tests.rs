@@ -29,7 +29,8 @@ impl Clock for Paused {
 fn leg(sends: bool) -> (SipLeg, mpsc::Receiver<Order>, mpsc::Sender<Said>) {
     let here = SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = Settings {
-        listen: here,
+        listen: Some(here),
+        tls: None,
         public_ip: None,
         peers: Vec::new(),
         users: Users::default(),

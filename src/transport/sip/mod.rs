@@ -6,11 +6,12 @@
 //! ones, refuse two of its 13 right ones and read for all calls in one task, where a panic would
 //! end them all (measured: rsipstack 0.7.14); here a test holds each.
 //!
-//! [`SipPort`] reads what comes by UDP and TCP and hands it to the dialog it is for; what is for
-//! none is answered without a memory of it. An INVITE becomes a [`Ringing`], about which the
+//! [`SipPort`] reads what comes by UDP, TCP and TLS and hands it to the dialog it is for; what is
+//! for none is answered without a memory of it. An INVITE becomes a [`Ringing`], about which the
 //! server decides, and a [`Signalling`], the task that speaks for it; answered, it is a
 //! [`SipLeg`], with a port of its own for its sound.
 
+mod bound;
 mod call;
 mod check;
 mod count;
@@ -36,6 +37,7 @@ mod table;
 mod talk;
 mod write;
 
+pub use bound::NoPort;
 pub use call::{Ear, Invited, Ringing, Signalling};
 pub use count::{Count, Counts};
 pub use dial::{Dial, Rung};

@@ -279,7 +279,7 @@ impl Outgoing {
             method,
             uri: &self.wanted.uri,
             transport: self.setup.transport,
-            at: self.setup.us,
+            at: self.setup.at(),
             branch: &format!("z9hG4bK{}{}", self.setup.tag, self.cseq),
             from: &self.local(),
             to: to.unwrap_or(&callee),

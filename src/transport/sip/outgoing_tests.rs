@@ -26,6 +26,8 @@ impl Rig {
     fn new() -> Rig {
         let setup = Setup {
             us: US.parse().unwrap(),
+            secure: None,
+            sips: false,
             transport: "UDP",
             t1: ms(500),
             tag: "ours".to_owned(),

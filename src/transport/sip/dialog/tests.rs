@@ -57,6 +57,8 @@ fn asks_as(
 fn setup() -> Setup {
     Setup {
         us: "192.0.2.1:5060".parse().unwrap(),
+        secure: "192.0.2.1:5061".parse().ok(),
+        sips: false,
         transport: "UDP",
         t1: T1,
         tag: "ours".to_owned(),
