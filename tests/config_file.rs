@@ -116,6 +116,7 @@ fn another(config: &Config, key: &str) -> String {
         ("sip.peers", "[\"192.0.2.0/24\"]"),
         ("sip.users_file", "tests/data/sip-users.txt"),
         ("sip.rtp_ports", "16384-32767"),
+        ("sip.srtp", "required"),
         ("sip.tenant", "trunk"),
         ("sip.trunk", "sip.trunk.example"),
         ("outbound.allow", "[\"+1555\"]"),

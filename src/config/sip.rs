@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::reader::Reader;
+use super::reader::{Choice, Reader};
 use super::sections::Paths;
 use super::tls::Tls;
-use crate::transport::sip::{Network, Users};
+use crate::transport::sip::{Network, Srtp, Users};
 
 /// `[sip]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,8 @@ pub struct Sip {
     pub users: Users,
     /// Which ports sound comes in by; `None`: any that is free.
     pub rtp_ports: Option<RangeInclusive<u16>>,
+    /// Whether that is encrypted.
+    pub srtp: Srtp,
     /// What a packet takes there and back.
     pub t1: Duration,
     /// A caller whose sound stops for so long is gone; `None`: never.
@@ -43,6 +45,11 @@ pub struct Trunk {
     pub user: Option<String>,
     /// The environment variable with our password.
     pub password_env: Option<String>,
+}
+
+impl Choice for Srtp {
+    const ALL: &'static [(&'static str, Srtp)] =
+        &[("offered", Srtp::Offered), ("required", Srtp::Required), ("off", Srtp::Off)];
 }
 
 impl Sip {
@@ -73,6 +80,7 @@ impl Sip {
             peers,
             users,
             rtp_ports: rtp_ports(reader),
+            srtp: reader.choice("sip.srtp", "offered"),
             t1: reader.ms("sip.t1_ms", 500, 10..=5_000),
             media_timeout: (silent_s > 0).then(|| Duration::from_secs(silent_s)),
             tenant: (!tenant.is_empty()).then_some(tenant),

@@ -10,7 +10,9 @@ mod keys;
 mod lost;
 mod passwords;
 mod phone;
+mod sealed;
 mod softphones;
+mod srtp;
 mod stream;
 mod tls;
 

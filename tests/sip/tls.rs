@@ -17,7 +17,7 @@ use crate::phone::{Phone, branch, serve};
 use crate::rig::{LIMIT, Rig};
 use crate::stream::{is_turned_away, told};
 
-async fn serve_tls(files: &Files, settings: &[&str]) -> (Rig, SocketAddr) {
+pub async fn serve_tls(files: &Files, settings: &[&str]) -> (Rig, SocketAddr) {
     let [cert, key] = files.settings();
     let usual = [cert.as_str(), &key, "sip.tls_listen=\"127.0.0.1:0\""];
     let rig = serve(&usual.iter().chain(settings).copied().collect::<Vec<_>>()).await;

@@ -27,13 +27,17 @@ pub enum Count {
     RtpOfStrangers,
     /// RTP of a codec that was not agreed on, comfort noise among them.
     RtpUnknownType,
+    /// SRTP that was not encrypted with the key that was agreed on.
+    RtpUnproven,
+    /// SRTP that has come before.
+    RtpReplayed,
     /// RTCP, which tells us nothing.
     Rtcp,
 }
 
 impl Count {
     /// Each of them.
-    pub const ALL: [Count; 12] = [
+    pub const ALL: [Count; 14] = [
         Count::Malformed,
         Count::Strangers,
         Count::Unproven,
@@ -45,6 +49,8 @@ impl Count {
         Count::RtpMalformed,
         Count::RtpOfStrangers,
         Count::RtpUnknownType,
+        Count::RtpUnproven,
+        Count::RtpReplayed,
         Count::Rtcp,
     ];
 
@@ -62,6 +68,8 @@ impl Count {
             Count::RtpMalformed => "rtp_malformed",
             Count::RtpOfStrangers => "rtp_of_strangers",
             Count::RtpUnknownType => "rtp_unknown_type",
+            Count::RtpUnproven => "rtp_unproven",
+            Count::RtpReplayed => "rtp_replayed",
             Count::Rtcp => "rtcp",
         }
     }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::crypto::{Secrecy, Srtp};
 use super::message::{Address, Message, Request, split_list};
 use super::require::{self, Refused};
 use super::resend::{Resend, Turn, give_up_after};
@@ -41,6 +42,8 @@ pub(super) struct Setup {
     pub transport: &'static str,
     /// What a packet takes there and back (RFC 3261, T1).
     pub t1: Duration,
+    /// Whether sound is encrypted.
+    pub srtp: Srtp,
     /// Our tag: of this dialog alone.
     pub tag: String,
     /// The number of our session descriptions.
@@ -56,6 +59,7 @@ impl Setup {
             sips: false,
             transport,
             t1,
+            srtp: Srtp::Offered,
             tag: format!("{:016x}", rand::random::<u64>()),
             session: u64::from(rand::random::<u32>()),
         }
@@ -186,7 +190,8 @@ impl Dialog {
     ) -> Result<Dialog, Bytes> {
         let refuse = |refused: Refused| refused.answer(&setup.tag).write(&request, from);
         let checked = require::invite(&request).map_err(refuse)?;
-        let media = checked.offer.as_ref().map(|offer| offer.agree(setup.us, from.ip()));
+        let secrecy = Secrecy::Offer(setup.srtp, None);
+        let media = checked.offer.as_ref().map(|offer| offer.agree(setup.us, from.ip(), secrecy));
         let media = media.transpose().map_err(|bad| refuse(Refused::of_sdp(bad)))?;
         let fields = &request.fields;
         let contact = fields.list("contact").next().and_then(Address::parse);
@@ -422,6 +427,12 @@ impl Dialog {
     fn send_back(&mut self, bytes: Bytes) {
         let to = back_to(&self.invite.request, self.invite.from);
         self.out.push_back((to, bytes));
+    }
+
+    /// What an offer of theirs is read by.
+    fn secrecy(&self) -> Secrecy<'_> {
+        let agreed = self.media.as_ref().and_then(|media| media.keys.as_ref());
+        Secrecy::Offer(self.setup.srtp, agreed)
     }
 
     fn contact(&self) -> String {

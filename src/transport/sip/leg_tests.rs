@@ -35,6 +35,7 @@ fn leg(sends: bool) -> (SipLeg, mpsc::Receiver<Order>, mpsc::Sender<Said>) {
         peers: Vec::new(),
         users: Users::default(),
         rtp_ports: None,
+        srtp: super::super::Srtp::Offered,
         t1: ms(500),
         media_timeout: Some(ms(20_000)),
         most: 1,
@@ -48,7 +49,7 @@ fn leg(sends: bool) -> (SipLeg, mpsc::Receiver<Order>, mpsc::Sender<Said>) {
     let remote = Some(socket.local_addr().unwrap());
     let socket = UdpSocket::from_std(socket).unwrap();
     let (law, payload_type, events) = (Law::Mu, 0, None);
-    let media = Media { remote, law, payload_type, events, sends, hears: true };
+    let media = Media { remote, law, payload_type, events, sends, hears: true, keys: None };
     let line = Line { orders, said };
     (SipLeg::new(port.shared(), line, socket, here.ip(), media), ordered, say)
 }

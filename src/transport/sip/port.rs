@@ -56,6 +56,8 @@ pub struct Settings {
     pub users: super::Users,
     /// Which ports sound comes in by.
     pub rtp_ports: Option<std::ops::RangeInclusive<u16>>,
+    /// Whether that is encrypted.
+    pub srtp: super::Srtp,
     /// What a packet takes there and back.
     pub t1: Duration,
     /// A caller whose sound stops for so long is gone; `None`: never.
@@ -285,7 +287,7 @@ impl Door {
             return full();
         };
         let setup = Setup::fresh(shared.us, way.transport(), shared.settings.t1);
-        let setup = setup.secured(shared.secure, &request);
+        let setup = Setup { srtp: shared.srtp(), ..setup.secured(shared.secure, &request) };
         let back = back_to(&request, from);
         match Dialog::begin(shared.clock.now(), setup, request, from) {
             Ok(dialog) => {
@@ -331,6 +333,10 @@ impl Shared {
 
     pub(super) fn t1(&self) -> Duration {
         self.settings.t1
+    }
+
+    pub(super) fn srtp(&self) -> super::Srtp {
+        self.settings.srtp
     }
 
     pub(super) fn media_timeout(&self) -> Option<Duration> {

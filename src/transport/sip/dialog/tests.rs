@@ -61,6 +61,7 @@ fn setup() -> Setup {
         sips: false,
         transport: "UDP",
         t1: T1,
+        srtp: Srtp::Offered,
         tag: "ours".to_owned(),
         session: 7,
     }
@@ -125,6 +126,7 @@ fn media(sends: bool, hears: bool, port: u16) -> Said {
         events: Some(101),
         sends,
         hears,
+        keys: None,
     })
 }
 
