@@ -44,7 +44,7 @@ fn the_sample_contains_every_key() {
 
 /// It names something that has to be described elsewhere: below it is tried with both.
 fn is_of_another(key: &str) -> bool {
-    key == "agent.default.class" || key.starts_with("tls.")
+    matches!(key, "agent.default.class" | "sip.tls_listen") || key.starts_with("tls.")
 }
 
 /// A certificate is nothing without its key.
@@ -57,6 +57,14 @@ fn a_certificate_and_its_key_are_named_together() {
         let wrong = Config::load(None, &sets, home()).unwrap_err().to_string();
         assert!(wrong.contains(&format!("tls.{missing} is not said")), "{wrong}");
     }
+}
+
+/// SIP by TLS shows the certificate that HTTP shows; sound is heard at one address.
+#[test]
+fn sip_over_tls_is_nothing_without_a_certificate() {
+    let (cert, key) = ("tls.cert_file=voice.pem", "tls.key_file=voice.key");
+    let secure = load(&[cert, key, "sip.tls_listen=127.0.0.1:5061"]).sip.tls_listen;
+    assert_eq!(secure, "127.0.0.1:5061".parse().ok());
 }
 
 /// C-011, A-136: classes are described once, agents say whose their calls are, gates keep units for
@@ -108,6 +116,7 @@ fn another(config: &Config, key: &str) -> String {
         ("sip.peers", "[\"192.0.2.0/24\"]"),
         ("sip.users_file", "tests/data/sip-users.txt"),
         ("sip.rtp_ports", "16384-32767"),
+        ("sip.srtp", "required"),
         ("sip.tenant", "trunk"),
         ("asterisk.audiosocket_listen", "127.0.0.1:9092"),
         ("asterisk.audiosocket_peers", "[\"192.0.2.0/24\"]"),

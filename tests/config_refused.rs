@@ -386,6 +386,23 @@ fn a_sip_port_that_anybody_can_reach_is_refused() {
              127.0.0.1:5060; say an address of the same family, or listen on \"[::]:5060\"",
         ),
         (
+            "[sip]\ntls_listen = \"127.0.0.1:5061\"\n",
+            "test.toml:2: sip.tls_listen: there is no certificate for it; name tls.cert_file and \
+             tls.key_file",
+        ),
+        (
+            "[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n[sip]\ntls_listen = \"192.0.2.1:5061\"\n",
+            "test.toml:5: sip.tls_listen: 192.0.2.1:5061 can be reached from other machines and \
+             anybody may ring; name those who may in sip.peers or sip.users_file, or listen on \
+             127.0.0.1",
+        ),
+        (
+            "[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n[sip]\nlisten = \"127.0.0.1:5060\"\n\
+             tls_listen = \"127.0.0.2:5061\"\n",
+            "test.toml:6: sip.tls_listen: sound is heard at one address, and sip.listen says \
+             127.0.0.1:5060; say the same address with another port",
+        ),
+        (
             "[sip]\npeers = [\"phones.example\"]\n",
             "test.toml:2: sip.peers: \"phones.example\" is no address and no network; write \
              [\"203.0.113.7\", \"192.0.2.0/24\"]",

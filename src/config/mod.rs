@@ -264,13 +264,14 @@ impl Config {
         let (listen, webrtc) = (auth::listen(reader, &auth), WebRtc::read(reader));
         let warnings = limits.warnings().into_iter().chain(webhooks.warnings());
         let warnings = warnings.chain(webrtc.warning(listen)).collect();
-        let (dialling, sip) = (Dialling::read(reader), Sip::read(reader, paths));
+        let tls = Tls::read(reader, paths);
+        let (dialling, sip) = (Dialling::read(reader), Sip::read(reader, paths, tls.as_ref()));
         let agents = agent::read(reader, &tools, &classes);
         Config {
             listen,
             public_url: auth::public_url(reader),
             twilio: Twilio::read(reader),
-            tls: Tls::read(reader, paths),
+            tls,
             webrtc,
             asterisk: Asterisk::read(reader),
             outbound: Outbound::read(reader, &dialling, &sip),

@@ -4,15 +4,18 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::reader::Reader;
+use super::reader::{Choice, Reader};
 use super::sections::Paths;
-use crate::transport::sip::{Network, Users};
+use super::tls::Tls;
+use crate::transport::sip::{Network, Srtp, Users};
 
 /// `[sip]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sip {
     /// Where calls come in, UDP and TCP; `None` takes no such calls.
     pub listen: Option<SocketAddr>,
+    /// Where they come in by TLS.
+    pub tls_listen: Option<SocketAddr>,
     /// What peers call this machine; `None`: the address that is listened on.
     pub public_address: Option<IpAddr>,
     /// Whose addresses may ring without a password.
@@ -21,6 +24,8 @@ pub struct Sip {
     pub users: Users,
     /// Which ports sound comes in by; `None`: any that is free.
     pub rtp_ports: Option<RangeInclusive<u16>>,
+    /// Whether that is encrypted.
+    pub srtp: Srtp,
     /// What a packet takes there and back.
     pub t1: Duration,
     /// A caller whose sound stops for so long is gone; `None`: never.
@@ -42,25 +47,40 @@ pub struct Trunk {
     pub password_env: Option<String>,
 }
 
+impl Choice for Srtp {
+    const ALL: &'static [(&'static str, Srtp)] =
+        &[("offered", Srtp::Offered), ("required", Srtp::Required), ("off", Srtp::Off)];
+}
+
 impl Sip {
-    pub(super) fn read(reader: &mut Reader<'_>, paths: &Paths) -> Sip {
+    pub(super) fn read(reader: &mut Reader<'_>, paths: &Paths, tls: Option<&Tls>) -> Sip {
         let right = "write \"127.0.0.1:5060\", or \"\" for no SIP";
         let listen = reader.address_or_none("sip.listen", right);
+        let right = "write \"127.0.0.1:5061\", or \"\" for no TLS";
+        let tls_listen = reader.address_or_none("sip.tls_listen", right);
         let public_address = public_address(reader);
         let peers = reader.networks("sip.peers");
         let users = users(reader, paths);
-        if let Some(listen) = listen {
-            check(reader, listen, public_address, peers.is_empty() && users.is_empty());
+        let open = peers.is_empty() && users.is_empty();
+        for (key, listen) in [("sip.listen", listen), ("sip.tls_listen", tls_listen)] {
+            if let Some(listen) = listen {
+                check(reader, key, listen, public_address, open);
+            }
+        }
+        if let Some(secure) = tls_listen {
+            check_tls(reader, secure, listen, tls);
         }
         let what = "a number of seconds (0 for never)";
         let silent_s = reader.number("sip.media_timeout_s", 30, 0..=86_400, what);
         let tenant = reader.text("sip.tenant", "");
         Sip {
             listen,
+            tls_listen,
             public_address,
             peers,
             users,
             rtp_ports: rtp_ports(reader),
+            srtp: reader.choice("sip.srtp", "offered"),
             t1: reader.ms("sip.t1_ms", 500, 10..=5_000),
             media_timeout: (silent_s > 0).then(|| Duration::from_secs(silent_s)),
             tenant: (!tenant.is_empty()).then_some(tenant),
@@ -82,16 +102,38 @@ fn trunk(reader: &mut Reader<'_>) -> Trunk {
     Trunk { address, user, password_env }
 }
 
-fn check(reader: &mut Reader<'_>, listen: SocketAddr, public_address: Option<IpAddr>, open: bool) {
+fn check_tls(
+    reader: &mut Reader<'_>,
+    secure: SocketAddr,
+    plain: Option<SocketAddr>,
+    tls: Option<&Tls>,
+) {
+    if tls.is_none() {
+        let right = "name tls.cert_file and tls.key_file";
+        reader.refuse("sip.tls_listen", "there is no certificate for it", right);
+    }
+    if let Some(plain) = plain.filter(|plain| plain.ip() != secure.ip()) {
+        let problem = format!("sound is heard at one address, and sip.listen says {plain}");
+        reader.refuse("sip.tls_listen", problem, "say the same address with another port");
+    }
+}
+
+fn check(
+    reader: &mut Reader<'_>,
+    key: &str,
+    listen: SocketAddr,
+    public_address: Option<IpAddr>,
+    open: bool,
+) {
     if !listen.ip().is_loopback() && open {
         let problem = format!("{listen} can be reached from other machines and anybody may ring");
         let right = "name those who may in sip.peers or sip.users_file, or listen on 127.0.0.1";
-        reader.refuse("sip.listen", problem, right);
+        reader.refuse(key, problem, right);
     }
     if listen.ip().is_unspecified() && public_address.is_none() {
         let problem = "an address for all interfaces is none that peers can send to";
         let right = "say in sip.public_address where peers reach this machine";
-        reader.refuse("sip.listen", problem, right);
+        reader.refuse(key, problem, right);
     }
     let takes_both = listen.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
     if let Some(public) = public_address

@@ -4,6 +4,7 @@ mod asterisk;
 mod audit;
 pub mod backends;
 pub mod callers;
+mod certificate;
 pub mod change;
 pub mod clock;
 mod decision_files;

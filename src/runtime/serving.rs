@@ -54,7 +54,8 @@ impl Serving {
     ) -> Result<Serving, String> {
         let port = open_port(&config.webrtc)?;
         let clock = Clock::start();
-        let sip = super::sip::bind(&config, clock)?;
+        let certificate = listening.certificate();
+        let sip = super::sip::bind(&config, certificate.as_deref(), clock)?;
         let listener = super::asterisk::bind(&config)?;
         let gates = Gates::new(clock, setups(&config));
         gates.close(Stage::Call, Closed::NotReady, CloseMode::FinishQueue);
@@ -66,6 +67,9 @@ impl Serving {
         let service = Arc::new(Service::new(config, gates, clock, prompts, incarnation()));
         let timer = tokio::spawn(Keeper::new(service.clone()).run());
         let (stop, stopping) = watch::channel(false);
+        if let Some(certificate) = certificate {
+            tokio::spawn(certificate.follow(stopping.clone()));
+        }
         let decisions = match DecisionFiles::open(&service) {
             Ok(files) => files.map(|files| tokio::spawn(files.run(stopping.clone()))),
             Err(problem) => {

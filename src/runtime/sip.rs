@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
+use super::certificate::Certificate;
 use super::clock::Clock;
 use super::http::offer_call;
 use super::http::slot::NoSlot;
@@ -15,7 +16,7 @@ use super::variables::Variables;
 use crate::codec::g711;
 use crate::config::{Agent, Config};
 use crate::id::{CallId, Stage};
-use crate::transport::sip::{Invites, Ringing, Settings, SipPort};
+use crate::transport::sip::{Invites, NoPort, Ringing, Settings, SipPort};
 
 /// How often it is looked whether somebody still has to be told goodbye.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(25);
@@ -23,16 +24,30 @@ const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(25);
 /// When somebody is to try again for whose sound there was no port.
 const NO_PORT_RETRY_S: u32 = 5;
 
-/// Takes the port, where the configuration says so. The error says why it cannot be had.
-pub(super) fn bind(config: &Config, clock: Clock) -> Result<Option<(SipPort, Invites)>, String> {
+/// Takes the ports, where the configuration says so. The error says why they cannot be had.
+pub(super) fn bind(
+    config: &Config,
+    certificate: Option<&Certificate>,
+    clock: Clock,
+) -> Result<Option<(SipPort, Invites)>, String> {
     let Config { sip, connections, .. } = config;
-    let Some(listen) = sip.listen else { return Ok(None) };
+    if sip.listen.is_none() && sip.tls_listen.is_none() {
+        return Ok(None);
+    }
+    let tls = match (sip.tls_listen, certificate) {
+        // Whoever is not told of a protocol speaks the one that the port is for.
+        (Some(at), Some(certificate)) => Some((at, Arc::new(certificate.shown_to(&[])?))),
+        (Some(_), None) => return Err("sip.tls_listen: there is no certificate".to_owned()),
+        (None, _) => None,
+    };
     let settings = Settings {
-        listen,
+        listen: sip.listen,
+        tls,
         public_ip: sip.public_address,
         peers: sip.peers.clone(),
         users: sip.users.clone(),
         rtp_ports: sip.rtp_ports.clone(),
+        srtp: sip.srtp,
         t1: sip.t1,
         media_timeout: sip.media_timeout,
         most: connections.total,
@@ -40,16 +55,20 @@ pub(super) fn bind(config: &Config, clock: Clock) -> Result<Option<(SipPort, Inv
     };
     match SipPort::bind(settings, Arc::new(clock)) {
         Ok(bound) => Ok(Some(bound)),
-        Err(problem) => Err(format!(
-            "sip.listen: {listen}: {problem}; choose another address, or \"\" for no SIP"
-        )),
+        Err(NoPort { key, at, problem }) => {
+            Err(format!("{key}: {at}: {problem}; choose another address, or \"\" for none"))
+        }
     }
 }
 
 /// Takes calls at the port.
 pub(super) fn open(service: &Arc<Service>, port: SipPort, invites: Invites) -> Vec<JoinHandle<()>> {
     let shared = port.shared();
-    tracing::info!("sip:{} takes calls", shared.address());
+    match shared.tls_address() {
+        Some(secure) if secure == shared.address() => tracing::info!("sips:{secure} takes calls"),
+        Some(secure) => tracing::info!("sip:{} and sips:{secure} take calls", shared.address()),
+        None => tracing::info!("sip:{} takes calls", shared.address()),
+    }
     service.set_sip(shared);
     vec![tokio::spawn(port.run()), tokio::spawn(take_calls(Arc::downgrade(service), invites))]
 }

@@ -8,6 +8,7 @@ mod bad_requests;
 mod bursts;
 mod call_gate;
 mod callbacks;
+mod certificates;
 mod client;
 mod connections;
 mod documents;

@@ -1,9 +1,8 @@
 //! Issue 6: TLS for HTTP and WebSocket, with a certificate that is taken up when it changes.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 
 use floorkeeper::audio::Pcm;
@@ -11,85 +10,18 @@ use floorkeeper::cli::wav;
 use floorkeeper::config::Tls;
 use floorkeeper::runtime::http::bind;
 use futures_util::StreamExt;
-use rustls::RootCertStore;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::CertificateDer;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
+use crate::certificates::{Files, connect, replace};
 use crate::http::{self, Answer};
 use crate::rig::{LIMIT, REPLY, Rig};
-
-/// Files of a certificate, gone at the end.
-struct Files(PathBuf);
-
-impl Files {
-    fn new(name: &str) -> (Files, CertificateDer<'static>) {
-        let dir =
-            std::env::temp_dir().join(format!("floorkeeper-tls-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        let files = Files(dir);
-        let certificate = files.renew();
-        (files, certificate)
-    }
-
-    fn cert(&self) -> PathBuf {
-        self.0.join("cert.pem")
-    }
-
-    fn key(&self) -> PathBuf {
-        self.0.join("key.pem")
-    }
-
-    /// A new certificate, put in place as it is done: whole files, one after the other.
-    fn renew(&self) -> CertificateDer<'static> {
-        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        replace(&self.key(), &made.signing_key.serialize_pem());
-        replace(&self.cert(), &made.cert.pem());
-        made.cert.der().clone()
-    }
-
-    fn settings(&self) -> [String; 2] {
-        let set = |key: &str, path: PathBuf| format!("tls.{key}={:?}", path.display().to_string());
-        [set("cert_file", self.cert()), set("key_file", self.key())]
-    }
-}
-
-fn replace(path: &Path, text: &str) {
-    let new = path.with_extension("new");
-    std::fs::write(&new, text).unwrap();
-    std::fs::rename(&new, path).unwrap();
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 async fn serving(files: &Files) -> Rig {
     let [cert, key] = files.settings();
     Rig::start(&[&cert, &key]).await
-}
-
-/// A client that trusts this certificate alone.
-async fn connect(
-    to: SocketAddr,
-    trusted: &CertificateDer<'static>,
-) -> std::io::Result<TlsStream<TcpStream>> {
-    let mut roots = RootCertStore::empty();
-    roots.add(trusted.clone()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let stream = TcpStream::connect(to).await?;
-    let name = ServerName::try_from("localhost").unwrap();
-    TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
 async fn get(to: SocketAddr, trusted: &CertificateDer<'static>, path: &str) -> Answer {

@@ -11,9 +11,15 @@ mod lost;
 mod passwords;
 mod phone;
 mod refer;
+mod sealed;
 mod softphones;
+mod srtp;
 mod stream;
+mod tls;
 
+#[allow(dead_code, reason = "every test binary uses its own part of this")]
+#[path = "../server/certificates.rs"]
+mod certificates;
 #[allow(dead_code, reason = "every test binary uses its own part of this")]
 #[path = "../server/http.rs"]
 mod http;

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use floorkeeper::codec::g711::Law;
+use rtc::srtp::context::Context;
 use tokio::net::UdpSocket;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::rig::{LIMIT, Rig};
+use crate::sealed::Sealed;
 
 /// G.711, 20 ms.
 pub const FRAME: usize = 160;
@@ -86,6 +88,12 @@ pub struct Phone {
     pub sequence: u16,
     pub timestamp: u32,
     pub ssrc: u32,
+    /// Its sound is encrypted.
+    pub sealed: Option<Sealed>,
+    /// What the server encrypted with before.
+    pub sealed_before: Option<Context>,
+    /// The newest packet, as it was sent.
+    pub last_sent: Vec<u8>,
 }
 
 static NAMES: AtomicU64 = AtomicU64::new(1);
@@ -117,6 +125,9 @@ impl Phone {
             sequence: 65_530,
             timestamp: u32::MAX - 500,
             ssrc: 7,
+            sealed: None,
+            sealed_before: None,
+            last_sent: Vec::new(),
             sip,
             rtp,
         }
@@ -305,10 +316,14 @@ impl Phone {
     }
 
     pub async fn send_rtp(&mut self, payload_type: u8, timestamp: u32, payload: &[u8]) {
-        let packet = rtp(payload_type, self.sequence, timestamp, self.ssrc, payload);
+        let mut packet = rtp(payload_type, self.sequence, timestamp, self.ssrc, payload);
+        if let Some(sealed) = &mut self.sealed {
+            packet = sealed.ours.encrypt_rtp(&packet).unwrap().to_vec();
+        }
         self.sequence = self.sequence.wrapping_add(1);
         if let Some(to) = self.sound_to {
             let _ = self.rtp.send_to(&packet, to).await;
+            self.last_sent = packet;
         }
     }
 
@@ -316,8 +331,18 @@ impl Phone {
     pub fn listen(&mut self) {
         let mut buffer = [0; 2_048];
         while let Ok((length, _)) = self.rtp.try_recv_from(&mut buffer) {
-            let bytes = &buffer[..length];
-            assert!(length > 12 && bytes[0] == 0x80, "a plain header");
+            let opened = self.sealed.as_mut().map(|sealed| {
+                let bytes = &buffer[..length];
+                let before = || self.sealed_before.as_mut()?.decrypt_rtp(bytes).ok();
+                sealed
+                    .theirs
+                    .decrypt_rtp(bytes)
+                    .ok()
+                    .or_else(before)
+                    .expect("encrypted with its key")
+            });
+            let bytes = opened.as_deref().unwrap_or(&buffer[..length]);
+            assert!(bytes.len() > 12 && bytes[0] == 0x80, "a plain header");
             self.packets.push(Packet {
                 payload_type: bytes[1] & 0x7f,
                 marker: bytes[1] & 0x80 != 0,

@@ -7,9 +7,11 @@ use std::process::Stdio;
 use tokio::process::Command;
 use tokio::time::timeout;
 
+use crate::certificates::Files;
 use crate::conversation::GREETS;
 use crate::phone::serve;
 use crate::rig::{LIMIT, Rig, eventually};
+use crate::tls::serve_tls;
 
 fn installed(program: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
@@ -80,28 +82,47 @@ fn said(path: &Path) {
 /// baresip dials, is greeted, speaks, is answered, and hangs up.
 #[tokio::test]
 async fn baresip_is_greeted_heard_and_answered() {
-    const MODULES: &str = "/usr/lib/baresip/modules";
     if !installed("baresip") {
         return;
     }
     let rig = serve(&[GREETS]).await;
-    let folder = folder("baresip");
+    let server = rig.service().sip().unwrap().address();
+    baresip(&rig, "baresip", "", &format!("sip:agent@{server}")).await;
+    rig.quiet().await;
+}
+
+/// Issue 7.2: the same over TLS, with nothing but SRTP.
+#[tokio::test]
+async fn baresip_speaks_encrypted_over_tls() {
+    if !installed("baresip") {
+        return;
+    }
+    let (files, _) = Files::new("baresip");
+    let (rig, at) = serve_tls(&files, &["sip.srtp=\"required\"", GREETS]).await;
+    let secure = ";mediaenc=srtp-mand";
+    baresip(&rig, "baresip-tls", secure, &format!("sip:agent@{at};transport=tls")).await;
+    rig.quiet().await;
+}
+
+async fn baresip(rig: &Rig, name: &str, account: &str, uri: &str) {
+    const MODULES: &str = "/usr/lib/baresip/modules";
+    let folder = folder(name);
     let shown = folder.display();
     said(&folder.join("said.wav"));
     let config = format!(
         "module_path {MODULES}\nnet_interface 127.0.0.1\nsip_listen 127.0.0.1:0\n\
          audio_source aufile,{shown}/said.wav\naudio_player aufile,{shown}/player.wav\n\
-         module account.so\nmodule g711.so\nmodule aufile.so\nmodule sndfile.so\nmodule menu.so\n\
-         snd_path {shown}\n"
+         module srtp.so\nmodule account.so\nmodule g711.so\nmodule aufile.so\nmodule sndfile.so\n\
+         module menu.so\nsnd_path {shown}\n"
     );
     std::fs::write(folder.join("config"), config).unwrap();
-    std::fs::write(folder.join("accounts"), "<sip:ada@127.0.0.1>;regint=0\n").unwrap();
+    std::fs::write(folder.join("accounts"), format!("<sip:ada@127.0.0.1>;regint=0{account}\n"))
+        .unwrap();
     std::fs::write(folder.join("contacts"), "").unwrap();
-    let server = rig.service().sip().unwrap().address();
-    let dial = format!("/dial sip:agent@{server}");
+    let dial = format!("/dial {uri}");
     let mut command = Command::new("baresip");
     command.arg("-f").arg(&folder).args(["-t", "60", "-e", &dial]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let phone = command.spawn().unwrap();
     let pid = phone.id().expect("it runs") as i32;
     let shown = || rig.service().registry.find("call-1").map(|call| call.show().to_string());
@@ -123,5 +144,4 @@ async fn baresip_is_greeted_heard_and_answered() {
     let is_loud = |frame: &&[i16]| frame.iter().any(|sample| sample.unsigned_abs() > 200);
     let loud_ms = samples.chunks(160).filter(is_loud).count() * 20;
     assert!(loud_ms >= 900, "greeting and answer are 1.2 s, {loud_ms} ms of it loud");
-    rig.quiet().await;
 }

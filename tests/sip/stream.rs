@@ -1,7 +1,7 @@
 //! SIP over TCP: messages in pieces and in one, and a stream that has lost its frame.
 
 use floorkeeper::transport::sip::Count;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -11,7 +11,7 @@ use crate::phone::{Heard, Phone, branch, serve};
 use crate::rig::LIMIT;
 
 /// The next message that is this.
-async fn told(stream: &mut TcpStream, kept: &mut String, what: &str) -> Heard {
+pub async fn told(stream: &mut (impl AsyncRead + Unpin), kept: &mut String, what: &str) -> Heard {
     loop {
         while let Some((head, rest)) = kept.split_once("\r\n\r\n") {
             let mut heard = Heard { text: format!("{head}\r\n\r\n") };
@@ -114,7 +114,7 @@ async fn a_stream_that_has_lost_its_frame_is_closed() {
 }
 
 /// The connection is closed without a word.
-async fn is_turned_away(mut stream: TcpStream) {
+pub async fn is_turned_away(mut stream: TcpStream) {
     let read = timeout(LIMIT, stream.read(&mut [0])).await.expect("closed");
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
 }

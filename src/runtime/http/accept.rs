@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tower::ServiceExt;
 
+use super::super::certificate::Certificate;
 use super::realtime::HANDSHAKE_MAX;
 use super::stall::Unstalled;
 use super::tls::Secured;
@@ -40,8 +41,14 @@ pub struct Listening {
 impl Listening {
     /// With TLS, where the configuration has a certificate; the error says what is wrong with it.
     pub fn secured(self, tls: Option<&Tls>) -> Result<Listening, String> {
-        let tls = tls.map(Secured::open).transpose()?.map(Arc::new);
+        let certificate = tls.map(Certificate::open).transpose()?.map(Arc::new);
+        let tls = certificate.map(Secured::by).transpose()?.map(Arc::new);
         Ok(Listening { tls, ..self })
+    }
+
+    /// What is shown to who connects, where anything is.
+    pub(in super::super) fn certificate(&self) -> Option<Arc<Certificate>> {
+        self.tls.as_ref().map(|tls| tls.certificate.clone())
     }
 }
 
@@ -72,9 +79,6 @@ pub async fn serve(listening: Listening, site: Site, mut stop: watch::Receiver<b
     let places = Arc::new(Places::new(most.total, most.per_address));
     let app = routes(site);
     let tls = listening.tls;
-    if let Some(tls) = &tls {
-        tokio::spawn(tls.clone().follow(stop.clone()));
-    }
     loop {
         let accepted = tokio::select! {
             accepted = listening.listener.accept() => accepted,

@@ -36,6 +36,8 @@ pub(super) enum Way {
     Datagrams,
     /// Over the connection that they came by.
     Stream(mpsc::Sender<Bytes>),
+    /// The same where it is one of TLS.
+    Secure(mpsc::Sender<Bytes>),
 }
 
 impl Way {
@@ -43,6 +45,7 @@ impl Way {
         match self {
             Way::Datagrams => "UDP",
             Way::Stream(_) => "TCP",
+            Way::Secure(_) => "TLS",
         }
     }
 }

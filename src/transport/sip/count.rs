@@ -17,6 +17,8 @@ pub enum Count {
     Overrun,
     /// An INVITE beyond what is remembered at once, or a connection beyond what is open.
     Flood,
+    /// A connection for TLS that was none in time.
+    NoTls,
     /// A parser broke, and the message with it.
     Broken,
     /// RTP that is none, or too long.
@@ -25,23 +27,30 @@ pub enum Count {
     RtpOfStrangers,
     /// RTP of a codec that was not agreed on, comfort noise among them.
     RtpUnknownType,
+    /// SRTP that was not encrypted with the key that was agreed on.
+    RtpUnproven,
+    /// SRTP that has come before.
+    RtpReplayed,
     /// RTCP, which tells us nothing.
     Rtcp,
 }
 
 impl Count {
     /// Each of them.
-    pub const ALL: [Count; 11] = [
+    pub const ALL: [Count; 14] = [
         Count::Malformed,
         Count::Strangers,
         Count::Unproven,
         Count::Nobodys,
         Count::Overrun,
         Count::Flood,
+        Count::NoTls,
         Count::Broken,
         Count::RtpMalformed,
         Count::RtpOfStrangers,
         Count::RtpUnknownType,
+        Count::RtpUnproven,
+        Count::RtpReplayed,
         Count::Rtcp,
     ];
 
@@ -54,10 +63,13 @@ impl Count {
             Count::Nobodys => "nobodys",
             Count::Overrun => "overrun",
             Count::Flood => "flood",
+            Count::NoTls => "no_tls",
             Count::Broken => "broken",
             Count::RtpMalformed => "rtp_malformed",
             Count::RtpOfStrangers => "rtp_of_strangers",
             Count::RtpUnknownType => "rtp_unknown_type",
+            Count::RtpUnproven => "rtp_unproven",
+            Count::RtpReplayed => "rtp_replayed",
             Count::Rtcp => "rtcp",
         }
     }

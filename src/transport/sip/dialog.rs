@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::crypto::{Secrecy, Srtp};
 use super::message::{Address, Message, Request, split_list};
 use super::require::{self, Refused};
 use super::resend::{Resend, Turn, give_up_after};
@@ -34,9 +35,15 @@ const TOO_EARLY_S: &str = "5";
 pub(super) struct Setup {
     /// Where we are reached, as `Contact` and `Via` say it.
     pub us: SocketAddr,
+    /// The same by TLS.
+    pub secure: Option<SocketAddr>,
+    /// Who rings wants TLS alone (RFC 3261, 26.2.2).
+    pub sips: bool,
     pub transport: &'static str,
     /// What a packet takes there and back (RFC 3261, T1).
     pub t1: Duration,
+    /// Whether sound is encrypted.
+    pub srtp: Srtp,
     /// Our tag: of this dialog alone.
     pub tag: String,
     /// The number of our session descriptions.
@@ -48,18 +55,36 @@ impl Setup {
     pub fn fresh(us: SocketAddr, transport: &'static str, t1: Duration) -> Setup {
         Setup {
             us,
+            secure: None,
+            sips: false,
             transport,
             t1,
+            srtp: Srtp::Offered,
             tag: format!("{:016x}", rand::random::<u64>()),
             session: u64::from(rand::random::<u32>()),
         }
     }
 
+    /// Of a call that may have come by TLS.
+    pub fn secured(self, secure: Option<SocketAddr>, invite: &Request) -> Setup {
+        let is_sips = |uri: &str| uri.get(..5).is_some_and(|s| s.eq_ignore_ascii_case("sips:"));
+        let route = invite.fields.list("record-route").next().and_then(Address::parse);
+        let sips = is_sips(&invite.uri) || route.is_some_and(|route| is_sips(route.uri));
+        Setup { secure, sips, ..self }
+    }
+
+    /// Where we are reached the way that is spoken.
+    pub fn at(&self) -> SocketAddr {
+        self.secure.filter(|_| self.transport == "TLS").unwrap_or(self.us)
+    }
+
     /// Where we are to be asked.
     pub fn contact(&self) -> String {
         match self.transport {
-            "TCP" => format!("<sip:{};transport=tcp>", self.us),
-            _ => format!("<sip:{}>", self.us),
+            "TCP" => format!("<sip:{};transport=tcp>", self.at()),
+            "TLS" if self.sips => format!("<sips:{}>", self.at()),
+            "TLS" => format!("<sip:{};transport=tls>", self.at()),
+            _ => format!("<sip:{}>", self.at()),
         }
     }
 
@@ -166,7 +191,8 @@ impl Dialog {
     ) -> Result<Dialog, Bytes> {
         let refuse = |refused: Refused| refused.answer(&setup.tag).write(&request, from);
         let checked = require::invite(&request).map_err(refuse)?;
-        let media = checked.offer.as_ref().map(|offer| offer.agree(setup.us, from.ip()));
+        let secrecy = Secrecy::Offer(setup.srtp, None);
+        let media = checked.offer.as_ref().map(|offer| offer.agree(setup.us, from.ip(), secrecy));
         let media = media.transpose().map_err(|bad| refuse(Refused::of_sdp(bad)))?;
         let fields = &request.fields;
         let contact = fields.list("contact").next().and_then(Address::parse);
@@ -376,7 +402,7 @@ impl Dialog {
             method,
             uri: &self.target,
             transport: self.setup.transport,
-            at: self.setup.us,
+            at: self.setup.at(),
             branch: "",
             from: &self.local,
             to: &self.remote,
@@ -402,6 +428,12 @@ impl Dialog {
     fn send_back(&mut self, bytes: Bytes) {
         let to = back_to(&self.invite.request, self.invite.from);
         self.out.push_back((to, bytes));
+    }
+
+    /// What an offer of theirs is read by.
+    fn secrecy(&self) -> Secrecy<'_> {
+        let agreed = self.media.as_ref().and_then(|media| media.keys.as_ref());
+        Secrecy::Offer(self.setup.srtp, agreed)
     }
 
     fn contact(&self) -> String {

@@ -21,6 +21,7 @@ use super::port::Shared;
 use super::rtp::{self, Source};
 use super::sdp::Media;
 use super::sound::{SoundIn, SoundOut, Spoken};
+use super::srtp::Guard;
 use crate::audio::{Pcm, samples_to_duration};
 use crate::codec::g711::Law;
 use crate::id::ItemId;
@@ -51,6 +52,8 @@ pub struct SipLeg {
     socket: UdpSocket,
     source: Source,
     media: Media,
+    /// Encrypts what is sent, where that is agreed on.
+    guard: Option<Guard>,
     ear: SoundIn,
     keys: Keys,
     mouth: SoundOut,
@@ -101,15 +104,22 @@ impl SipLeg {
         let now = clock.now();
         let mut source = Source::of(peer);
         source.agree(media.remote);
+        let mut guard = None;
+        Guard::follow(&mut guard, media.keys.as_ref());
+        // Lost at first, packets must not hide from who hears them that the number has come round
+        // (RFC 3711, 3.3.1).
+        let (sequence, timestamp, ssrc): (u16, u32, u32) = rand::random();
+        let numbers = (sequence & 0x7fff, timestamp, ssrc);
         SipLeg {
             orders: line.orders,
             said: line.said,
             socket,
             source,
             media,
+            guard,
             ear: SoundIn::new(now),
             keys: Keys::default(),
-            mouth: SoundOut::new(now, rand::random()),
+            mouth: SoundOut::new(now, numbers),
             sounding: None,
             alive: now,
             heard: VecDeque::new(),
@@ -163,6 +173,7 @@ impl SipLeg {
 
     fn agree(&mut self, now: Timestamp, media: Media) {
         self.source.agree(media.remote);
+        Guard::follow(&mut self.guard, media.keys.as_ref());
         self.alive = now;
         let silenced = self.media.sends && !media.sends;
         self.media = media;
@@ -214,15 +225,23 @@ impl SipLeg {
 
     fn take(&mut self, now: Timestamp, from: SocketAddr, bytes: &[u8]) {
         let counts = self.shared.counts();
-        if !self.source.hears(from, counts) {
+        // Where ours goes is told by sound alone, where there is a key by what that proves.
+        let mut source = self.source;
+        if !source.hears(from, counts) {
             return;
         }
         if rtp::is_rtcp(bytes) {
             return counts.add(Count::Rtcp);
         }
-        let packet = rtp::parse(bytes).filter(|packet| packet.payload.len() <= rtp::PAYLOAD_MAX);
+        let opened = self.guard.as_mut().map(|guard| guard.open(bytes)).transpose();
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(why) => return counts.add(why),
+        };
+        let packet = rtp::parse(opened.as_deref().unwrap_or(bytes))
+            .filter(|packet| packet.payload.len() <= rtp::PAYLOAD_MAX);
         let Some(packet) = packet else { return counts.add(Count::RtpMalformed) };
-        self.alive = now;
+        (self.source, self.alive) = (source, now);
         if self.media.events == Some(packet.payload_type) {
             if let Some(key) = self.keys.hear(&packet) {
                 self.hear(FromCaller::Dtmf(key));
@@ -338,11 +357,16 @@ impl SipLeg {
     }
 
     /// What does not fit is lost, as on any network.
-    fn send_packets(&self, packets: Vec<Vec<u8>>) {
+    fn send_packets(&mut self, packets: Vec<Vec<u8>>) {
         let Some(to) = self.source.to() else { return };
         let to = told(self.shared.rtp().ip, to);
         for packet in packets {
-            let _ = self.socket.try_send_to(&packet, to);
+            let sealed = self.guard.as_mut().map(|guard| guard.seal(&packet));
+            let _ = match sealed {
+                Some(Some(sealed)) => self.socket.try_send_to(&sealed, to),
+                Some(None) => continue,
+                None => self.socket.try_send_to(&packet, to),
+            };
         }
     }
 

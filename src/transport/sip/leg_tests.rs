@@ -29,11 +29,13 @@ impl Clock for Paused {
 fn leg(sends: bool) -> (SipLeg, mpsc::Receiver<Order>, mpsc::Sender<Said>) {
     let here = SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = Settings {
-        listen: here,
+        listen: Some(here),
+        tls: None,
         public_ip: None,
         peers: Vec::new(),
         users: Users::default(),
         rtp_ports: None,
+        srtp: super::super::Srtp::Offered,
         t1: ms(500),
         media_timeout: Some(ms(20_000)),
         most: 1,
@@ -47,7 +49,7 @@ fn leg(sends: bool) -> (SipLeg, mpsc::Receiver<Order>, mpsc::Sender<Said>) {
     let remote = Some(socket.local_addr().unwrap());
     let socket = UdpSocket::from_std(socket).unwrap();
     let (law, payload_type, events) = (Law::Mu, 0, None);
-    let media = Media { remote, law, payload_type, events, sends, hears: true };
+    let media = Media { remote, law, payload_type, events, sends, hears: true, keys: None };
     let line = Line { orders, said };
     (SipLeg::new(port.shared(), line, socket, here.ip(), media), ordered, say)
 }

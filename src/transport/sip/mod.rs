@@ -6,14 +6,16 @@
 //! ones, refuse two of its 13 right ones and read for all calls in one task, where a panic would
 //! end them all (measured: rsipstack 0.7.14); here a test holds each.
 //!
-//! [`SipPort`] reads what comes by UDP and TCP and hands it to the dialog it is for; what is for
-//! none is answered without a memory of it. An INVITE becomes a [`Ringing`], about which the
+//! [`SipPort`] reads what comes by UDP, TCP and TLS and hands it to the dialog it is for; what is
+//! for none is answered without a memory of it. An INVITE becomes a [`Ringing`], about which the
 //! server decides, and a [`Signalling`], the task that speaks for it; answered, it is a
 //! [`SipLeg`], with a port of its own for its sound.
 
+mod bound;
 mod call;
 mod check;
 mod count;
+mod crypto;
 mod dial;
 mod dialog;
 pub mod digest;
@@ -30,14 +32,17 @@ mod rtp;
 mod rtp_port;
 mod sdp;
 mod sound;
+mod srtp;
 mod stateless;
 mod stream;
 mod table;
 mod talk;
 mod write;
 
+pub use bound::NoPort;
 pub use call::{Ear, Invited, Ringing, Signalling};
 pub use count::{Count, Counts};
+pub use crypto::Srtp;
 pub use dial::{Dial, Rung};
 pub use digest::Users;
 pub use leg::SipLeg;

@@ -68,7 +68,7 @@ enum State {
 impl Outgoing {
     pub fn begin(now: Timestamp, setup: Setup, wanted: Wanted) -> Outgoing {
         let mut ours = Ours::new(wanted.hears_at, setup.session);
-        let offer = ours.offer();
+        let offer = ours.offer(setup.srtp.line(None));
         let over = State::Over { until: now };
         let mut outgoing = Outgoing {
             setup,
@@ -292,7 +292,7 @@ impl Outgoing {
             method,
             uri: &self.wanted.uri,
             transport: self.setup.transport,
-            at: self.setup.us,
+            at: self.setup.at(),
             branch: &format!("z9hG4bK{}{}", self.setup.tag, self.cseq),
             from: &self.local(),
             to: to.unwrap_or(&callee),
@@ -337,7 +337,8 @@ impl Outgoing {
     fn be_answered(&mut self, now: Timestamp, response: &Response, from: SocketAddr, wanted: bool) {
         let made = self.made(response, from);
         let answer = Description::parse(&response.body);
-        let media = answer.and_then(|answer| answer.agree(self.ours.at(), from.ip()));
+        let media =
+            answer.and_then(|answer| answer.agree(self.ours.at(), from.ip(), self.ours.answered()));
         let ours = self.ours.clone();
         let mut dialog = Dialog::made(self.setup.clone(), made, ours, media.as_ref().ok().cloned());
         match media {

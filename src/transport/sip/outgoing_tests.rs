@@ -1,5 +1,6 @@
 //! Calls that we place, message by message.
 
+use super::super::Srtp;
 use super::super::message::parse;
 use super::*;
 use crate::time::ms;
@@ -24,10 +25,17 @@ struct Rig {
 
 impl Rig {
     fn new() -> Rig {
+        Rig::encrypted(Srtp::Offered)
+    }
+
+    fn encrypted(srtp: Srtp) -> Rig {
         let setup = Setup {
             us: US.parse().unwrap(),
+            secure: None,
+            sips: false,
             transport: "UDP",
             t1: ms(500),
+            srtp,
             tag: "ours".to_owned(),
             session: 7,
         };
@@ -117,6 +125,25 @@ fn an_answer_is_acknowledged_and_makes_a_call() {
     assert!(bye.starts_with("BYE sip:desk@192.0.2.9:5070") && bye.contains("CSeq: 2 BYE"), "{bye}");
     rig.answer(2_010, 200, "BYE", "", "");
     assert!(rig.call.has_ended() && rig.call.is_over(at(2_010)));
+}
+
+/// Where SRTP is required whom we ring has to speak it; what they say else is ended.
+#[test]
+fn whom_we_ring_is_offered_a_key_where_one_is_required() {
+    let key = "inline:d0RmdmcmVCspeEc3QGZiNWpVLFJhQX1cfHAwJSoj";
+    let secure = SDP.replace("RTP/AVP", "RTP/SAVP");
+    let with_key = format!("{secure}a=crypto:1 AES_CM_128_HMAC_SHA1_80 {key}\r\n");
+    for (sdp, taken) in [(with_key.as_str(), true), (&secure, false), (SDP, false)] {
+        let mut rig = Rig::encrypted(Srtp::Required);
+        assert!(rig.sent[0].contains("m=audio 30000 RTP/SAVP 0 8 101"), "{}", rig.sent[0]);
+        assert!(rig.sent[0].contains("a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:"));
+        rig.answer(900, 200, "INVITE", CONTACT, sdp);
+        match rig.said() {
+            Some(Said::Media(media)) => assert!(taken && media.keys.is_some(), "{sdp}"),
+            Some(Said::Refused(488)) => assert!(!taken && rig.methods().contains(&"BYE".into())),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]

@@ -4,17 +4,19 @@
 //! can fill one; an INVITE begins a dialog, of which there is a bounded number.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket as StdSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::net::UdpSocket;
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
+use tokio_rustls::TlsAcceptor;
 
+use super::bound::{self, NoPort};
 use super::call::{Inbound, Ringing, Signalling, Way};
 use super::count::{Count, Counts};
 use super::dialog::{Dialog, Setup};
@@ -23,6 +25,7 @@ use super::message::{MESSAGE_MAX, Message, Request, Response, Wrong, parse};
 use super::network::{heard, told};
 use super::rtp_port::RtpPorts;
 use super::stateless;
+use super::stream;
 use super::table::{Dialogs, Key, Seat};
 use super::write::{Answer, back_to};
 use crate::transport::Clock;
@@ -41,7 +44,9 @@ const RETRY_S: &str = "5";
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where it is listened, UDP and TCP.
-    pub listen: SocketAddr,
+    pub listen: Option<SocketAddr>,
+    /// And by TLS, with what is shown to who connects. Sound comes in at the same interface.
+    pub tls: Option<(SocketAddr, Arc<ServerConfig>)>,
     /// What peers call this machine, where that is not the address listened on.
     pub public_ip: Option<IpAddr>,
     /// Whose addresses may ring without a password; empty: nobody's, and where nobody has a
@@ -51,6 +56,8 @@ pub struct Settings {
     pub users: super::Users,
     /// Which ports sound comes in by.
     pub rtp_ports: Option<std::ops::RangeInclusive<u16>>,
+    /// Whether that is encrypted.
+    pub srtp: super::Srtp,
     /// What a packet takes there and back.
     pub t1: Duration,
     /// A caller whose sound stops for so long is gone; `None`: never.
@@ -63,8 +70,10 @@ pub struct Settings {
 
 /// What all calls of a port share.
 pub struct Shared {
-    socket: UdpSocket,
+    socket: Option<UdpSocket>,
     us: SocketAddr,
+    /// Where TLS is spoken.
+    secure: Option<SocketAddr>,
     rtp: RtpPorts,
     settings: Settings,
     clock: Arc<dyn Clock>,
@@ -87,7 +96,8 @@ impl std::fmt::Debug for Shared {
 pub struct SipPort {
     shared: Arc<Shared>,
     invites: mpsc::Sender<(Ringing, Signalling)>,
-    listener: tokio::net::TcpListener,
+    plain: Option<TcpListener>,
+    secure: Option<(TcpListener, Arc<ServerConfig>)>,
 }
 
 /// Calls as they come in.
@@ -103,11 +113,18 @@ impl Invites {
 
 impl SipPort {
     /// Binds; must be called within the runtime.
-    pub fn bind(settings: Settings, clock: Arc<dyn Clock>) -> io::Result<(SipPort, Invites)> {
-        let (socket, listener) = bound(settings.listen)?;
-        let local = socket.local_addr()?;
-        let us = SocketAddr::new(settings.public_ip.unwrap_or(local.ip()), local.port());
-        let rtp = RtpPorts { ip: local.ip(), range: settings.rtp_ports.clone() };
+    pub fn bind(settings: Settings, clock: Arc<dyn Clock>) -> Result<(SipPort, Invites), NoPort> {
+        let (socket, plain) = settings.listen.map(bound::plain).transpose()?.unzip();
+        let tls = settings.tls.as_ref();
+        let secure = tls.map(|(at, tls)| Ok((bound::secure(*at)?, tls.clone()))).transpose()?;
+        let local = |listener: &TcpListener| listener.local_addr().ok();
+        let plain_at = plain.as_ref().and_then(local);
+        let secure_at = secure.as_ref().and_then(|(listener, _)| local(listener));
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        let ip = plain_at.or(secure_at).unwrap_or(nowhere).ip();
+        let reached = |at: SocketAddr| SocketAddr::new(settings.public_ip.unwrap_or(ip), at.port());
+        let us = reached(plain_at.or(secure_at).unwrap_or(nowhere));
+        let rtp = RtpPorts { ip, range: settings.rtp_ports.clone() };
         let users = settings.users.clone();
         let doorkeeper = (!users.is_empty()).then(|| Doorkeeper::new(users, rand::random()));
         let shared = Shared {
@@ -115,6 +132,7 @@ impl SipPort {
             doorkeeper,
             socket,
             us,
+            secure: secure_at.map(reached),
             rtp,
             settings,
             clock,
@@ -122,7 +140,7 @@ impl SipPort {
             secret: rand::random(),
         };
         let (invites, waiting) = mpsc::channel(INVITES_MAX);
-        let port = SipPort { shared: Arc::new(shared), invites, listener };
+        let port = SipPort { shared: Arc::new(shared), invites, plain, secure };
         Ok((port, Invites(waiting)))
     }
 
@@ -134,27 +152,15 @@ impl SipPort {
     /// Reads for as long as the process lives.
     pub async fn run(self) {
         let port = Arc::new(Door { shared: self.shared, invites: self.invites });
-        tokio::join!(port.clone().read_datagrams(), super::stream::accept(self.listener, port));
-    }
-}
-
-/// UDP and TCP at one port; where the port is drawn, both have to be free.
-fn bound(listen: SocketAddr) -> io::Result<(UdpSocket, tokio::net::TcpListener)> {
-    const TRIES: u32 = 32;
-    let mut tried = 0;
-    loop {
-        tried += 1;
-        let socket = StdSocket::bind(listen)?;
-        socket.set_nonblocking(true)?;
-        match std::net::TcpListener::bind(socket.local_addr()?) {
-            Ok(listener) => {
-                listener.set_nonblocking(true)?;
-                let listener = tokio::net::TcpListener::from_std(listener)?;
-                return Ok((UdpSocket::from_std(socket)?, listener));
+        let places = Arc::new(port.shared.places());
+        let accept = async |listener: Option<TcpListener>, tls: Option<TlsAcceptor>| {
+            if let Some(listener) = listener {
+                stream::accept(listener, tls, places.clone(), port.clone()).await;
             }
-            Err(_) if listen.port() == 0 && tried < TRIES => {}
-            Err(problem) => return Err(problem),
-        }
+        };
+        let (secure, tls) = self.secure.unzip();
+        let tls = tls.map(TlsAcceptor::from);
+        tokio::join!(port.clone().read_datagrams(), accept(self.plain, None), accept(secure, tls));
     }
 }
 
@@ -166,10 +172,11 @@ pub(super) struct Door {
 
 impl Door {
     async fn read_datagrams(self: Arc<Self>) {
+        let Some(socket) = &self.shared.socket else { return };
         let mut buffer = vec![0; DATAGRAM_MAX];
         loop {
             // An error is one peer's (its port is closed) and passes.
-            let Ok((length, from)) = self.shared.socket.recv_from(&mut buffer).await else {
+            let Ok((length, from)) = socket.recv_from(&mut buffer).await else {
                 tokio::task::yield_now().await;
                 continue;
             };
@@ -280,6 +287,7 @@ impl Door {
             return full();
         };
         let setup = Setup::fresh(shared.us, way.transport(), shared.settings.t1);
+        let setup = Setup { srtp: shared.srtp(), ..setup.secured(shared.secure, &request) };
         let back = back_to(&request, from);
         match Dialog::begin(shared.clock.now(), setup, request, from) {
             Ok(dialog) => {
@@ -299,6 +307,11 @@ impl Shared {
     /// Where it is reached.
     pub fn address(&self) -> SocketAddr {
         self.us
+    }
+
+    /// Where it is reached by TLS.
+    pub fn tls_address(&self) -> Option<SocketAddr> {
+        self.secure
     }
 
     /// Dialogs that live, and dialogs that are over and remembered for what comes again.
@@ -322,6 +335,10 @@ impl Shared {
         self.settings.t1
     }
 
+    pub(super) fn srtp(&self) -> super::Srtp {
+        self.settings.srtp
+    }
+
     pub(super) fn media_timeout(&self) -> Option<Duration> {
         self.settings.media_timeout
     }
@@ -334,8 +351,11 @@ impl Shared {
     /// Sends now or never: what does not fit is lost, as on any network.
     pub(super) fn send(&self, way: &Way, to: SocketAddr, bytes: Bytes) {
         match way {
-            Way::Datagrams => drop(self.socket.try_send_to(&bytes, told(self.rtp.ip, to))),
-            Way::Stream(out) => drop(out.try_send(bytes)),
+            Way::Datagrams => {
+                let to = told(self.rtp.ip, to);
+                let _ = self.socket.as_ref().map(|socket| socket.try_send_to(&bytes, to));
+            }
+            Way::Stream(out) | Way::Secure(out) => drop(out.try_send(bytes)),
         }
     }
 

@@ -72,7 +72,7 @@ pub(super) fn write(
 /// What was agreed on holds. Behind a NAT it is another port, or another of the peer's addresses:
 /// whoever is first from there is believed, until somebody speaks from the very place that was
 /// agreed on. Nobody else is heard, and nobody is answered.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Source {
     agreed: Option<SocketAddr>,
     peer: IpAddr,

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
+use super::crypto::{Keys, Line, PLAIN, SECURE, Secrecy};
 use crate::codec::g711::Law;
 
 /// Streams that one description may have.
@@ -27,6 +28,8 @@ pub(super) struct Media {
     pub sends: bool,
     /// We hear them.
     pub hears: bool,
+    /// With what it is encrypted.
+    pub keys: Option<Keys>,
 }
 
 /// Why a description cannot be agreed to.
@@ -36,6 +39,8 @@ pub(super) enum BadSdp {
     NotSdp,
     /// Nothing in it can be spoken here.
     NothingCommon,
+    /// It is plain where it must not be, or has no key that fits.
+    Keys,
     /// Sound is to be sent where it must not go.
     Address,
 }
@@ -46,6 +51,9 @@ impl BadSdp {
         match self {
             BadSdp::NotSdp => (400, "399 floorkeeper \"the body is no session description\""),
             BadSdp::NothingCommon => (488, "305 floorkeeper \"PCMU and PCMA over RTP/AVP\""),
+            BadSdp::Keys => {
+                (488, "399 floorkeeper \"RTP/SAVP and a key for AES_CM_128_HMAC_SHA1_80 or _32\"")
+            }
             BadSdp::Address => (488, "301 floorkeeper \"no address that sound is sent to\""),
         }
     }
@@ -97,6 +105,8 @@ struct Section {
     /// What payload types are called: `PCMU/8000`.
     names: Vec<(String, String)>,
     mux: bool,
+    /// The first key that can be spoken with.
+    line: Option<Line>,
 }
 
 impl Description {
@@ -132,9 +142,15 @@ impl Description {
 
     /// The stream that is spoken over, with what is agreed about it. Sound goes to no address that
     /// the peer at `peer` could not be at.
-    pub fn agree(&self, ours: SocketAddr, peer: IpAddr) -> Result<Media, BadSdp> {
-        let at = self.chosen().ok_or(BadSdp::NothingCommon)?;
-        let section = &self.sections[at];
+    pub fn agree(
+        &self,
+        ours: SocketAddr,
+        peer: IpAddr,
+        secrecy: Secrecy<'_>,
+    ) -> Result<Media, BadSdp> {
+        let find = |profile: &str, secure| Some(&self.sections[self.chosen(profile, secure)?]);
+        let chosen = secrecy.choose(find, |section| section.line.clone());
+        let (section, keys) = chosen.ok_or_else(|| self.lacks(secrecy))?;
         let (law, payload_type) = section.law().ok_or(BadSdp::NothingCommon)?;
         let (remote, silent) = section.remote(ours, peer)?;
         let (sends, hears) = match section.direction {
@@ -144,15 +160,25 @@ impl Description {
             Direction::Neither => (false, false),
         };
         let (sends, hears) = (sends && !silent, hears && !silent);
-        Ok(Media { remote, law, payload_type, events: section.events(), sends, hears })
+        Ok(Media { remote, law, payload_type, events: section.events(), sends, hears, keys })
     }
 
-    fn chosen(&self) -> Option<usize> {
+    /// Why there is no stream that can be spoken over.
+    fn lacks(&self, secrecy: Secrecy<'_>) -> BadSdp {
+        let is_secure = |section: &Section| section.protocol == SECURE && section.law().is_some();
+        match secrecy.needs_keys() || self.sections.iter().any(is_secure) {
+            true => BadSdp::Keys,
+            false => BadSdp::NothingCommon,
+        }
+    }
+
+    fn chosen(&self, profile: &str, secure: bool) -> Option<usize> {
         let speaks = |section: &Section| {
             section.kind == "audio"
-                && section.protocol == "RTP/AVP"
+                && section.protocol == profile
                 && section.port != 0
                 && section.law().is_some()
+                && (!secure || section.line.is_some())
         };
         self.sections.iter().position(speaks)
     }
@@ -165,7 +191,7 @@ impl Section {
         let port = words.next()?.split('/').next()?.parse().ok()?;
         let protocol = words.next()?.to_owned();
         let formats: Vec<String> = words.map(str::to_owned).collect();
-        let (names, mux) = (Vec::new(), false);
+        let (names, mux, line) = (Vec::new(), false, None);
         (!formats.is_empty()).then_some(Section {
             kind,
             port,
@@ -175,6 +201,7 @@ impl Section {
             direction,
             names,
             mux,
+            line,
         })
     }
 
@@ -183,6 +210,8 @@ impl Section {
             self.direction = named;
         } else if value == "rtcp-mux" {
             self.mux = true;
+        } else if let Some(crypto) = value.strip_prefix("crypto:") {
+            self.line = self.line.take().or_else(|| Line::parse(crypto));
         } else if let Some(map) = value.strip_prefix("rtpmap:")
             && let Some((format, name)) = map.trim().split_once(' ')
         {
@@ -258,12 +287,14 @@ pub(super) struct Ours {
     id: u64,
     version: u64,
     said: String,
+    /// The key of our newest offer.
+    offered: Option<Line>,
 }
 
 impl Ours {
     /// Where we hear, under this session's number.
     pub fn new(at: SocketAddr, id: u64) -> Ours {
-        Ours { at, id, version: 0, said: String::new() }
+        Ours { at, id, version: 0, said: String::new(), offered: None }
     }
 
     /// Where we hear.
@@ -271,9 +302,15 @@ impl Ours {
         self.at
     }
 
+    /// What their answer to our offer is read by.
+    pub fn answered(&self) -> Secrecy<'_> {
+        Secrecy::Answer(self.offered.as_ref())
+    }
+
     /// The answer to an offer that was agreed to.
     pub fn answer(&mut self, offer: &Description, media: &Media) -> String {
-        let chosen = offer.chosen();
+        let profile = media.keys.as_ref().map_or(PLAIN, |keys| keys.profile);
+        let chosen = offer.chosen(profile, media.keys.is_some());
         let mut streams = String::new();
         for (at, section) in offer.sections.iter().enumerate() {
             let Section { kind, protocol, formats, .. } = section;
@@ -283,7 +320,8 @@ impl Ours {
             }
             let laws = [(media.payload_type, media.law)];
             let direction = section.direction.word_of_answer();
-            stream(&mut streams, self.at.port(), &laws, media.events, direction);
+            stream(&mut streams, (self.at.port(), profile), &laws, media.events, direction);
+            streams.extend(media.keys.iter().map(|keys| keys.line().write()));
             if section.mux {
                 streams.push_str("a=rtcp-mux\r\n");
             }
@@ -291,11 +329,15 @@ impl Ours {
         self.write(streams)
     }
 
-    /// Our own offer, to who made none.
-    pub fn offer(&mut self) -> String {
+    /// Our own offer, to who made none; with a key, where it is to be encrypted.
+    pub fn offer(&mut self, line: Option<Line>) -> String {
         let mut streams = String::new();
         let laws = [(0, Law::Mu), (8, Law::A)];
-        stream(&mut streams, self.at.port(), &laws, Some(OUR_EVENTS), "sendrecv");
+        let profile = if line.is_some() { SECURE } else { PLAIN };
+        let at = (self.at.port(), profile);
+        stream(&mut streams, at, &laws, Some(OUR_EVENTS), "sendrecv");
+        streams.extend(line.iter().map(Line::write));
+        self.offered = line;
         self.write(streams)
     }
 
@@ -304,7 +346,7 @@ impl Ours {
             self.version += 1;
             self.said = streams;
         }
-        let Ours { at, id, version, said } = self;
+        let Ours { at, id, version, said, .. } = self;
         let kind = if at.is_ipv4() { "IP4" } else { "IP6" };
         let ip = at.ip();
         format!(
@@ -315,12 +357,12 @@ impl Ours {
 
 fn stream(
     out: &mut String,
-    port: u16,
+    (port, profile): (u16, &str),
     laws: &[(u8, Law)],
     events: Option<u8>,
     direction: &'static str,
 ) {
-    let _ = write!(out, "m=audio {port} RTP/AVP");
+    let _ = write!(out, "m=audio {port} {profile}");
     for (payload_type, _) in laws {
         let _ = write!(out, " {payload_type}");
     }

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::Srtp;
 use super::*;
 
 const PEER: &str = "192.0.2.7";
@@ -11,7 +12,12 @@ fn ours() -> SocketAddr {
 }
 
 fn agreed(text: &str) -> Result<Media, BadSdp> {
-    Description::parse(text.as_bytes())?.agree(ours(), PEER.parse().unwrap())
+    agreed_by(Srtp::Offered, text)
+}
+
+fn agreed_by(srtp: Srtp, text: &str) -> Result<Media, BadSdp> {
+    let secrecy = Secrecy::Offer(srtp, None);
+    Description::parse(text.as_bytes())?.agree(ours(), PEER.parse().unwrap(), secrecy)
 }
 
 fn offer(host: &str, stream: &str) -> String {
@@ -62,12 +68,15 @@ fn sound_goes_to_no_address_that_is_none() {
     assert_eq!((held.remote, held.sends, held.hears), (None, false, false));
     let named = agreed(&offer("phone.example", stream)).unwrap();
     assert_eq!(named.remote, Some("192.0.2.7:4000".parse().unwrap()), "a name is not looked up");
+    let plain = Secrecy::Offer(Srtp::Offered, None);
     let mapped = Description::parse(offer("::ffff:127.0.0.1", stream).as_bytes()).unwrap();
     let over_ipv6 =
-        mapped.agree("[2001:db8::1]:9".parse().unwrap(), "2001:db8::7".parse().unwrap());
+        mapped.agree("[2001:db8::1]:9".parse().unwrap(), "2001:db8::7".parse().unwrap(), plain);
     assert_eq!(over_ipv6, Err(BadSdp::Address), "another name of the loopback");
     let here = Description::parse(offer("127.0.0.1", stream).as_bytes()).unwrap();
-    assert!(here.agree("127.0.0.1:9".parse().unwrap(), "127.0.0.1".parse().unwrap()).is_ok());
+    assert!(
+        here.agree("127.0.0.1:9".parse().unwrap(), "127.0.0.1".parse().unwrap(), plain).is_ok()
+    );
 }
 
 /// ES2018-02, ES2018-03 and the like: no format, no value, no stream, too many of them.
@@ -84,7 +93,7 @@ fn what_is_no_offer_is_refused() {
         (offer(host, "m=audio 4000 RTP/AVP 0\r\nc=IN"), BadSdp::NotSdp),
         (offer(host, "m=audio 0 RTP/AVP 0"), BadSdp::NothingCommon),
         (offer(host, "m=audio 4000 RTP/AVP 18 4"), BadSdp::NothingCommon),
-        (offer(host, "m=audio 4000 RTP/SAVP 0"), BadSdp::NothingCommon),
+        (offer(host, "m=audio 4000 RTP/SAVP 0"), BadSdp::Keys),
         (offer(host, "m=video 4000 RTP/AVP 0"), BadSdp::NothingCommon),
         (offer(host, "m=audio 4000 RTP/AVP 300\r\na=rtpmap:300 PCMU/8000"), BadSdp::NothingCommon),
         (offer(host, &"m=audio 4000 RTP/AVP 0\r\n".repeat(1_000)), BadSdp::NotSdp),
@@ -107,4 +116,71 @@ proptest! {
             prop_assert!(Description::parse(answer.as_bytes()).is_ok(), "{}", answer);
         }
     }
+}
+
+/// Issue 7.2: SRTP where it is offered, where it must be, and where it must not.
+#[test]
+fn who_offers_a_key_is_answered_as_the_configuration_says() {
+    let crypto = |suite: &str| {
+        format!("\r\na=crypto:3 {suite} inline:d0RmdmcmVCspeEc3QGZiNWpVLFJhQX1cfHAwJSoj|2^31")
+    };
+    let (known, unknown) = (crypto("AES_CM_128_HMAC_SHA1_80"), crypto("AEAD_AES_256_GCM"));
+    let of = |profile: &str, lines: &str| offer(PEER, &format!("m=audio 4000 {profile} 0{lines}"));
+    let secure = of("RTP/SAVP", &format!("{unknown}{known}"));
+    let tried = of("RTP/AVP", &known);
+    let both = of("RTP/AVP", &format!("\r\nm=audio 4002 RTP/SAVP 0{known}"));
+    let nothing = Err(BadSdp::Keys);
+    let (plain, savp, avp) = (Ok(None), Ok(Some("RTP/SAVP")), Ok(Some("RTP/AVP")));
+    for (text, offered, required, off) in [
+        (of("RTP/AVP", ""), plain, nothing, plain),
+        (secure, savp, savp, nothing),
+        (of("RTP/SAVP", ""), nothing, nothing, nothing),
+        (of("RTP/SAVP", &unknown), nothing, nothing, nothing),
+        (tried, plain, avp, plain),
+        (both, savp, savp, plain),
+        (of("RTP/SAVPF", &known), Err(BadSdp::NothingCommon), nothing, Err(BadSdp::NothingCommon)),
+    ] {
+        for (srtp, expected) in
+            [(Srtp::Offered, offered), (Srtp::Required, required), (Srtp::Off, off)]
+        {
+            let found = agreed_by(srtp, &text);
+            let told = found.clone().map(|media| media.keys.map(|keys| keys.profile));
+            assert_eq!(told, expected, "{srtp:?}: {text}");
+            let Ok(media) = found else { continue };
+            let description = Description::parse(text.as_bytes()).unwrap();
+            let answer = Ours::new(ours(), 9).answer(&description, &media);
+            let profile = media.keys.as_ref().map_or("RTP/AVP", |keys| keys.profile);
+            assert!(answer.contains(&format!("m=audio 20000 {profile} 0\r\n")), "{answer}");
+            let line = "a=crypto:3 AES_CM_128_HMAC_SHA1_80 inline:";
+            assert_eq!(answer.contains(line), media.keys.is_some(), "{answer}");
+            assert!(!answer.contains("d0Rmdm"), "a key of our own: {answer}");
+        }
+    }
+}
+
+/// Our own offer has one key, which stays; the answer has to be one to it.
+#[test]
+fn an_answer_to_our_key_is_one_with_its_name() {
+    let mut said = Ours::new(ours(), 9);
+    assert!(said.offer(Srtp::Offered.line(None)).contains("RTP/AVP 0 8 101"));
+    let plain = offer(PEER, "m=audio 4000 RTP/AVP 0");
+    let agree = |said: &Ours, text: &str| {
+        let answer = Description::parse(text.as_bytes()).unwrap();
+        answer.agree(ours(), PEER.parse().unwrap(), said.answered())
+    };
+    assert_eq!(agree(&said, &plain).unwrap().keys, None);
+    let offered = said.offer(Srtp::Required.line(None));
+    assert!(offered.contains("RTP/SAVP 0 8 101") && offered.contains("a=crypto:1 "), "{offered}");
+    assert_eq!(agree(&said, &plain), Err(BadSdp::Keys));
+    let answer = |tag: u32, suite: &str| {
+        let key = "d0RmdmcmVCspeEc3QGZiNWpVLFJhQX1cfHAwJSoj";
+        let line = format!("a=crypto:{tag} AES_CM_128_HMAC_SHA1_{suite} inline:{key}");
+        offer(PEER, &format!("m=audio 4000 RTP/SAVP 0\r\n{line}"))
+    };
+    assert_eq!(agree(&said, &answer(2, "80")), Err(BadSdp::Keys));
+    assert_eq!(agree(&said, &answer(1, "32")), Err(BadSdp::Keys));
+    let keys = agree(&said, &answer(1, "80")).unwrap().keys.expect("keys");
+    let again = said.offer(Srtp::Offered.line(Some(&keys)));
+    let line = offered.lines().find(|line| line.starts_with("a=crypto")).unwrap();
+    assert!(again.contains(line), "{again}");
 }

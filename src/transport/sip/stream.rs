@@ -1,26 +1,28 @@
-//! SIP over TCP: messages cut from the stream by their length (RFC 3261, 18.3).
+//! SIP over TCP and TLS: messages cut from the stream by their length (RFC 3261, 18.3).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::call::Way;
 use super::count::Count;
 use super::message::length_in_stream;
 use super::network::heard;
 use super::port::Door;
-use crate::transport::places::Place;
+use crate::transport::places::{Place, Places};
 
 /// Messages that may wait for a peer that reads slowly.
 const OUT_MAX: usize = 64;
-/// Within this time something has come over a new connection, and a message that has begun is
-/// whole.
+/// Within this time TLS has begun, something has come over a new connection, and a message that has
+/// begun is whole.
 const WHOLE_WITHIN: Duration = Duration::from_secs(10);
 /// A connection over which nothing comes for so long is closed, unless a dialog needs it still:
 /// there is no other way to its peer, for none is opened from here.
@@ -34,8 +36,12 @@ const REST: Duration = Duration::from_millis(50);
 
 /// Takes connections for as long as the process lives: of those who may ring, and of nobody so many
 /// that there would be none for others.
-pub(super) async fn accept(listener: TcpListener, door: Arc<Door>) {
-    let places = Arc::new(door.shared.places());
+pub(super) async fn accept(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    places: Arc<Places>,
+    door: Arc<Door>,
+) {
     loop {
         let Ok((stream, from)) = listener.accept().await else {
             tokio::time::sleep(REST).await;
@@ -47,25 +53,67 @@ pub(super) async fn accept(listener: TcpListener, door: Arc<Door>) {
             continue;
         }
         match places.clone().take(from.ip()) {
-            Some(place) => drop(tokio::spawn(serve(stream, from, door.clone(), place))),
+            Some(place) => {
+                let peer = Peer { from, door: door.clone(), place };
+                drop(tokio::spawn(welcome(stream, tls.clone(), peer)));
+            }
             None => door.shared.counts().add(Count::Flood),
         }
     }
 }
 
-async fn serve(stream: TcpStream, from: SocketAddr, door: Arc<Door>, place: Place) {
+/// Who has connected.
+struct Peer {
+    from: SocketAddr,
+    door: Arc<Door>,
+    place: Place,
+}
+
+/// Through the handshake, where there is one, to messages.
+async fn welcome(stream: TcpStream, tls: Option<TlsAcceptor>, peer: Peer) {
     let _ = stream.set_nodelay(true);
-    let (reads, mut writes) = stream.into_split();
+    let Some(tls) = tls else {
+        let (reads, writes) = stream.into_split();
+        return serve(reads, writes, peer, Way::Stream).await;
+    };
+    match secured(&tls, stream).await {
+        Some(stream) => {
+            let (reads, writes) = tokio::io::split(stream);
+            serve(reads, writes, peer, Way::Secure).await;
+        }
+        None => peer.door.shared.counts().add(Count::NoTls),
+    }
+}
+
+/// The handshake, for so long and no longer.
+async fn secured<S>(tls: &TlsAcceptor, stream: S) -> Option<TlsStream<S>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    timeout(WHOLE_WITHIN, tls.accept(stream)).await.ok()?.ok()
+}
+
+async fn serve(
+    reads: impl AsyncRead + Unpin,
+    mut writes: impl AsyncWrite + Unpin,
+    peer: Peer,
+    way: fn(mpsc::Sender<Bytes>) -> Way,
+) {
+    let Peer { from, door, place } = peer;
     let (out, mut waiting) = mpsc::channel::<Bytes>(OUT_MAX);
     let writing = async move {
         while let Some(bytes) = waiting.recv().await {
-            match timeout(WRITE_MAX, writes.write_all(&bytes)).await {
+            let write = async {
+                writes.write_all(&bytes).await?;
+                writes.flush().await
+            };
+            match timeout(WRITE_MAX, write).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) | Err(_) => return,
             }
         }
     };
-    let take = |message: &[u8]| door.take(from, Way::Stream(out.clone()), message);
+    let take = |message: &[u8]| door.take(from, way(out.clone()), message);
     let reading = read(reads, &out, take);
     tokio::pin!(writing);
     // Whoever ends first ends the connection; answers of calls that go on find nobody, and their
@@ -184,6 +232,32 @@ mod tests {
             let began = Instant::now();
             read(ours, &out, |_| {}).await;
             assert_eq!(began.elapsed().as_secs(), waits.as_secs());
+        }
+    }
+
+    /// A handshake that goes on byte by byte has no longer than one that stops.
+    #[tokio::test(start_paused = true)]
+    async fn a_handshake_that_never_ends_is_not_waited_for() {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(rustls::server::ResolvesServerCertUsingSni::new()));
+        let tls = TlsAcceptor::from(Arc::new(tls));
+        for drips in [false, true] {
+            let (mut theirs, ours) = tokio::io::duplex(4_096);
+            // The head of a record of 1280 bytes, which never come.
+            theirs.write_all(&[22, 3, 1, 5, 0, 1, 0, 4, 252]).await.unwrap();
+            let began = Instant::now();
+            let dripping = async {
+                while drips && theirs.write_all(&[3]).await.is_ok() {
+                    tokio::time::sleep(Duration::from_millis(900)).await;
+                }
+            };
+            let (secured, ()) = tokio::join!(secured(&tls, ours), dripping);
+            assert!(secured.is_none());
+            assert_eq!(began.elapsed().as_secs(), WHOLE_WITHIN.as_secs());
         }
     }
 

@@ -14,7 +14,7 @@ impl Dialog {
     pub(super) fn take_answer(&mut self, request: &Request, from: SocketAddr) -> bool {
         let Some(ours) = &self.ours else { return false };
         let answer = Description::parse(&request.body);
-        match answer.and_then(|answer| answer.agree(ours.at(), from.ip())) {
+        match answer.and_then(|answer| answer.agree(ours.at(), from.ip(), ours.answered())) {
             Ok(media) => {
                 self.tell_media(media);
                 true
@@ -45,7 +45,8 @@ impl Dialog {
             Err(refused) => return self.refuse_reinvite(now, request, from, &refused),
         };
         let us = self.ours.as_ref().map_or(self.setup.us, Ours::at);
-        match checked.offer.as_ref().map(|offer| offer.agree(us, from.ip())).transpose() {
+        let agree = |offer: &Description| offer.agree(us, from.ip(), self.secrecy());
+        match checked.offer.as_ref().map(agree).transpose() {
             Ok(media) => {
                 self.retarget(&request);
                 self.refresh = checked.refresh.map(|every| (every, now + every));
@@ -85,10 +86,10 @@ impl Dialog {
             Err(refused) => return self.reply(request, from, refused.answer("")),
         };
         let mut answer = Answer::of(200, "").with("Contact", self.contact());
-        if let (Some(offer), Some(ours)) = (&checked.offer, &mut self.ours) {
-            match offer.agree(ours.at(), from.ip()) {
+        if let (Some(offer), Some(ours)) = (&checked.offer, &self.ours) {
+            match offer.agree(ours.at(), from.ip(), self.secrecy()) {
                 Ok(media) => {
-                    answer.sdp = Some(ours.answer(offer, &media));
+                    answer.sdp = self.ours.as_mut().map(|ours| ours.answer(offer, &media));
                     self.tell_media(media);
                 }
                 Err(bad) => {
@@ -108,7 +109,10 @@ impl Dialog {
         let offer = self.invite.offer.take();
         let sdp = match (&offer, &self.media) {
             (Some(offer), Some(media)) => ours.answer(offer, media),
-            (Some(_), None) | (None, _) => ours.offer(),
+            (Some(_), None) | (None, _) => {
+                let agreed = self.media.as_ref().and_then(|media| media.keys.as_ref());
+                ours.offer(self.setup.srtp.line(agreed))
+            }
         };
         let tag = self.setup.tag.clone();
         let answer = Answer::of(200, &tag).with("Contact", self.contact()).with("Allow", ALLOW);

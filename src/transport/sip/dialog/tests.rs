@@ -57,8 +57,11 @@ fn asks_as(
 fn setup() -> Setup {
     Setup {
         us: "192.0.2.1:5060".parse().unwrap(),
+        secure: "192.0.2.1:5061".parse().ok(),
+        sips: false,
         transport: "UDP",
         t1: T1,
+        srtp: Srtp::Offered,
         tag: "ours".to_owned(),
         session: 7,
     }
@@ -123,6 +126,7 @@ fn media(sends: bool, hears: bool, port: u16) -> Said {
         events: Some(101),
         sends,
         hears,
+        keys: None,
     })
 }
 
