@@ -36,6 +36,9 @@ mod table;
 mod talk;
 mod write;
 
+#[cfg(test)]
+mod fuzz_tests;
+
 pub use call::{Ear, Invited, Ringing, Signalling};
 pub use count::{Count, Counts};
 pub use dial::{Dial, Rung};
