@@ -165,23 +165,31 @@ fn every(args: &Args) -> Duration {
     Duration::from_secs(1) / args.per_second.max(1)
 }
 
+/// What is over is forgotten 64 of it later, and that is waited for.
+fn t1(args: &Args) -> String {
+    format!("sip.t1_ms={}", if args.quick { 30 } else { 100 })
+}
+
 /// Short calls and held ones; the real server's figures stand first.
 async fn below_the_gate(args: &Args, plan: &Plan<'_>) -> Result<(Vec<Figures>, bool), String> {
     println!("\n== {} short calls, {} a second ==", args.short, args.per_second);
     let slots = format!("limits.call.slots={}", args.held.max(LINES));
+    let t1 = t1(args);
     let name = "floorkeeper, no detection";
     let phones = server::start(
         args.server.as_ref(),
         name,
         &greeting(args),
-        &[&slots, "limits.call.queue=0"],
+        &[&slots, "limits.call.queue=0", &t1],
     )?;
     let measured = on_the_real_server(args, plan, &phones).await;
     let (real, met) =
         measured.map_err(|reason| format!("{reason}\n{}", phones.server.log_tail()))?;
     drop(phones);
     let mut all = vec![real];
-    for echo in [Echo::AgentShare, Echo::All] {
+    let floors: &[Echo] =
+        if args.quick { &[Echo::AgentShare] } else { &[Echo::AgentShare, Echo::All] };
+    for &echo in floors {
         let floor = FLOOR.start(echo)?;
         let callee = Callee::Floor { port: floor.port };
         let figures = Figures::new(&floor.name, held::hold(&callee, floor.pid(), plan).await?);
@@ -239,7 +247,8 @@ fn greeting(args: &Args) -> String {
 async fn refusals(args: &Args) -> Result<bool, String> {
     println!("\n== {} calls a full gate refuses, {} a second ==", args.refused, args.per_second);
     let slots = format!("limits.call.slots={LINES}");
-    let line = [slots.as_str(), "limits.call.queue=0"];
+    let t1 = t1(args);
+    let line = [slots.as_str(), "limits.call.queue=0", t1.as_str()];
     let phones = server::start(args.server.as_ref(), "a full line", "", &line)?;
     let trunk = Trunk::open(phones.address).await?;
     let before = phones.look().await?;

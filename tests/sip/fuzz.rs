@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use floorkeeper::transport::sip::Count;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
+use tokio::time::Instant;
 
 use crate::conversation::GREETS;
 use crate::mutate::{Dice, corpus, mutated};

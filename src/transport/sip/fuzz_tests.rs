@@ -12,9 +12,9 @@
 
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::call::Order;
 use super::count::Counts;
@@ -228,7 +228,7 @@ fn talk(call: &mut dyn Talk, dice: &mut Dice, seeds: &[Vec<u8>]) {
             }
             5 => call.hang_up(now),
             6..9 => {
-                now = now + ms(dice.below(2_000) as u64);
+                now += ms(dice.below(2_000) as u64);
                 call.tick(now);
             }
             _ => {
