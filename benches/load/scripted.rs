@@ -7,8 +7,8 @@ use crate::child::Server;
 /// Ten words at two and a half a second: the agent is audible four seconds of every ten.
 const REPLY: &str = "There was once a king who had three brave sons.";
 
-/// Starts `binary`, by default the one built with this benchmark, with this further setting.
-pub fn start(binary: Option<&PathBuf>, name: &str, further: &str) -> Result<Server, String> {
+/// Starts `binary`, by default the one built with this benchmark, with these further settings.
+pub fn start(binary: Option<&PathBuf>, name: &str, further: &[&str]) -> Result<Server, String> {
     let built = || PathBuf::from(env!("CARGO_BIN_EXE_floorkeeper"));
     let mut settings = vec![
         "llm.provider=scripted".to_owned(),
@@ -16,10 +16,13 @@ pub fn start(binary: Option<&PathBuf>, name: &str, further: &str) -> Result<Serv
         "asr.provider=scripted".to_owned(),
         "tts.provider=scripted".to_owned(),
         "turn.end=silence".to_owned(),
-        further.to_owned(),
     ];
     for gate in ["call", "recognition", "model", "synthesis"] {
-        settings.push(format!("limits.{gate}.slots=unlimited"));
+        let key = format!("limits.{gate}.slots=");
+        if !further.iter().any(|setting| setting.starts_with(&key)) {
+            settings.push(format!("{key}unlimited"));
+        }
     }
+    settings.extend(further.iter().map(|setting| (*setting).to_owned()));
     Server::real(&binary.cloned().unwrap_or_else(built), name.to_owned(), &settings)
 }

@@ -116,7 +116,7 @@ fn measure(args: &Args) -> Result<bool, String> {
         println!("\n== round {} ==", round + 1);
         let floor = run(args, &packets, &FLOOR.start(Echo::AgentShare)?, false)?;
         let name = "floorkeeper, the client takes its turns";
-        let server = scripted::start(args.server.as_ref(), name, "vad.detector=earshot")?;
+        let server = scripted::start(args.server.as_ref(), name, &["vad.detector=earshot"])?;
         let real = run(args, &packets, &server, true)
             .map_err(|reason| format!("{reason}\n{}", server.log_tail()))?;
         drop(server);

@@ -34,5 +34,5 @@ impl Detection {
 /// `binary serve` with this detection.
 pub fn real(binary: Option<&PathBuf>, detection: Detection) -> Result<Server, String> {
     let name = format!("floorkeeper, detection {}", detection.name());
-    scripted::start(binary, &name, detection.setting())
+    scripted::start(binary, &name, &[detection.setting()])
 }

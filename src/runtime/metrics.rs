@@ -215,6 +215,9 @@ impl Metrics {
         page.truncate(end);
         let _ = writeln!(page, "# TYPE floorkeeper_calls gauge");
         let _ = writeln!(page, "floorkeeper_calls {}", service.registry.live_count());
+        let runtime = tokio::runtime::Handle::try_current();
+        let tasks = runtime.map_or(0, |runtime| runtime.metrics().num_alive_tasks());
+        let _ = writeln!(page, "# TYPE floorkeeper_tasks gauge\nfloorkeeper_tasks {tasks}");
         bypasses(&mut page, self);
         gate_metrics::write(&mut page, service);
         promise_metrics::write(&mut page, service, seen);

@@ -4,10 +4,12 @@
 mod bad_input;
 mod conversation;
 mod dialled;
+mod fuzz;
 mod gate;
 mod hold;
 mod keys;
 mod lost;
+mod mutate;
 mod passwords;
 mod phone;
 mod refer;

@@ -25,6 +25,7 @@ async fn sent_away() -> (Dialling, Phone, Heard) {
         said_something(&mut phone).await;
     }
     phone.speak(600);
+    eprintln!("PROMPTS {:?}", prompts(&it).await);
     let mut refer = None;
     phone
         .until("it is asked to ring the desk", |phone| {

@@ -203,11 +203,14 @@ fn read_fields(head: &str) -> (Fields, bool) {
         if line.is_empty() {
             continue;
         }
+        // What ends a line elsewhere must not end one in what is written from it.
+        whole &= !line.contains('\r');
+        let in_one_line = |text: &str| text.trim().replace(['\r', '\0'], " ");
         if line.starts_with([' ', '\t']) {
             match fields.last_mut() {
                 Some((_, value)) => {
                     value.push(' ');
-                    value.push_str(line.trim());
+                    value.push_str(&in_one_line(line));
                 }
                 None => whole = false,
             }
@@ -223,10 +226,7 @@ fn read_fields(head: &str) -> (Fields, bool) {
             continue;
         }
         let long = SHORT.iter().find(|(short, _)| *short == name).map(|(_, long)| *long);
-        // What ends a line elsewhere must not end one in what is written from it.
-        whole &= !value.contains('\r');
-        let value = value.trim().replace(['\r', '\0'], " ");
-        fields.push((long.map_or(name, str::to_owned), value));
+        fields.push((long.map_or(name, str::to_owned), in_one_line(value)));
     }
     (Fields(fields), whole)
 }

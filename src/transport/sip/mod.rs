@@ -39,6 +39,9 @@ mod table;
 mod talk;
 mod write;
 
+#[cfg(test)]
+mod fuzz_tests;
+
 pub use bound::NoPort;
 pub use call::{Ear, Invited, Ringing, Signalling};
 pub use count::{Count, Counts};
