@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::call::Order;
 use super::count::Counts;
+use super::crypto::{Secrecy, Srtp};
 use super::dialog::{Dialog, Hop, Setup};
 use super::keys::Keys;
 use super::message::{Message, Wrong, length_in_stream, parse};
@@ -125,7 +126,9 @@ fn describe(dice: &mut Dice, seeds: &[Vec<u8>]) {
     let bytes = mutated(dice, seeds);
     let from = bytes.windows(4).position(|four| four == b"v=0\r").unwrap_or_default();
     let Ok(offer) = Description::parse(&bytes[from..]) else { return };
-    let Ok(media) = offer.agree(us(), peer().ip()) else { return };
+    let Ok(media) = offer.agree(us(), peer().ip(), Secrecy::Offer(Srtp::Offered, None)) else {
+        return;
+    };
     let answer = Ours::new(us(), 7).answer(&offer, &media);
     assert!(!answer.replace("\r\n", "").contains(['\r', '\n']), "{answer:?}");
     Description::parse(answer.as_bytes()).unwrap_or_else(|bad| panic!("{bad:?}: {answer}"));
@@ -177,7 +180,8 @@ fn hear(dice: &mut Dice) {
 
 fn setup() -> Setup {
     let tag = "ours".to_owned();
-    Setup { us: us(), transport: "UDP", t1: ms(100), tag, session: 7 }
+    let (transport, t1, srtp) = ("UDP", ms(100), Srtp::Offered);
+    Setup { us: us(), secure: None, sips: false, transport, t1, srtp, tag, session: 7 }
 }
 
 /// A call that comes in.
