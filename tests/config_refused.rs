@@ -404,3 +404,23 @@ fn a_sip_port_that_anybody_can_reach_is_refused() {
         refused(text, error);
     }
 }
+
+/// The same for AudioSocket, which knows no password.
+#[test]
+fn an_audiosocket_port_that_anybody_can_reach_is_refused() {
+    for (text, error) in [
+        (
+            "[asterisk]\naudiosocket_listen = \"0.0.0.0:9092\"\n",
+            "test.toml:2: asterisk.audiosocket_listen: 0.0.0.0:9092 can be reached from other \
+             machines and anybody may ring; name those who may in asterisk.audiosocket_peers, or \
+             listen on 127.0.0.1",
+        ),
+        (
+            "[asterisk]\naudiosocket_listen = \"9092\"\n",
+            "test.toml:2: asterisk.audiosocket_listen: \"9092\" is no address with a port; write \
+             \"127.0.0.1:9092\", or \"\" for no AudioSocket",
+        ),
+    ] {
+        refused(text, error);
+    }
+}

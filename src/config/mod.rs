@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use url::Url;
 
+mod addresses;
 mod agent;
+mod asterisk;
 mod auth;
 mod calls;
 mod chosen;
@@ -34,6 +36,7 @@ mod webrtc;
 
 use crate::call::Offers;
 pub use agent::{Agent, AgentLimits, DEFAULT_AGENT};
+pub use asterisk::Asterisk;
 pub use auth::{Auth, Key};
 pub use calls::Abilities;
 pub use chosen::Chosen;
@@ -121,6 +124,8 @@ pub struct Config {
     pub webrtc: WebRtc,
     /// Telephones and trunks that ring us.
     pub sip: Sip,
+    /// An Asterisk that brings its calls.
+    pub asterisk: Asterisk,
     /// Where the embedded models lie.
     pub models: Models,
     /// Where callbacks and handoffs are kept.
@@ -267,6 +272,7 @@ impl Config {
             twilio: Twilio::read(reader),
             tls: Tls::read(reader, paths),
             webrtc,
+            asterisk: Asterisk::read(reader),
             outbound: Outbound::read(reader, &dialling, &sip),
             sip,
             auth,

@@ -21,6 +21,9 @@ pub struct Outbound {
     pub machine: Option<Duration>,
     /// What the agent who promised it says first; `None` waits for them to speak.
     pub greeting: Option<Template>,
+    /// `handoff.refer_to`: where callers at telephones are sent; `None`: people at the operator
+    /// page take them.
+    pub refer_to: Option<String>,
 }
 
 impl Outbound {
@@ -51,6 +54,7 @@ impl Outbound {
             ring_max: reader.ms("outbound.ring_ms", 30_000, 1_000..=110_000),
             machine: (machine_ms > 0).then(|| Duration::from_millis(machine_ms)),
             greeting: greeting(reader),
+            refer_to: address(reader, "handoff.refer_to"),
         };
         if dials {
             check(reader, &outbound, sip);
@@ -105,6 +109,18 @@ fn greeting(reader: &mut Reader<'_>) -> Option<Template> {
 
 fn is_known(name: &str) -> bool {
     CALL_VARIABLES.contains(&name) || name.starts_with("call.param.")
+}
+
+/// One SIP address, or none.
+fn address(reader: &mut Reader<'_>, key: &str) -> Option<String> {
+    let text = Some(reader.text(key, "")).filter(|text| !text.is_empty())?;
+    let one =
+        Pattern::parse(&text).filter(|one| matches!(one, Pattern::Address { user: Some(_), .. }));
+    if one.is_none() {
+        let problem = format!("\"{text}\" is no SIP address");
+        reader.refuse(key, problem, "write \"sip:desk@192.0.2.9\", or \"\" for people at /ops");
+    }
+    Some(text)
 }
 
 /// Who dials has to be able to, and to say who they are.

@@ -44,9 +44,10 @@ pub struct Trunk {
 
 impl Sip {
     pub(super) fn read(reader: &mut Reader<'_>, paths: &Paths) -> Sip {
-        let listen = listen(reader);
+        let right = "write \"127.0.0.1:5060\", or \"\" for no SIP";
+        let listen = reader.address_or_none("sip.listen", right);
         let public_address = public_address(reader);
-        let peers = peers(reader);
+        let peers = reader.networks("sip.peers");
         let users = users(reader, paths);
         if let Some(listen) = listen {
             check(reader, listen, public_address, peers.is_empty() && users.is_empty());
@@ -79,14 +80,6 @@ fn trunk(reader: &mut Reader<'_>) -> Trunk {
     let user = said(reader.text("sip.trunk_user", ""));
     let password_env = said(reader.text("sip.trunk_password_env", ""));
     Trunk { address, user, password_env }
-}
-
-fn listen(reader: &mut Reader<'_>) -> Option<SocketAddr> {
-    let text = reader.text("sip.listen", "");
-    if text.is_empty() {
-        return None;
-    }
-    reader.address("sip.listen", &text, "write \"127.0.0.1:5060\", or \"\" for no SIP")
 }
 
 fn check(reader: &mut Reader<'_>, listen: SocketAddr, public_address: Option<IpAddr>, open: bool) {
@@ -123,20 +116,6 @@ fn public_address(reader: &mut Reader<'_>) -> Option<IpAddr> {
         reader.refuse("sip.public_address", problem, "write \"203.0.113.7\"");
     }
     address
-}
-
-fn peers(reader: &mut Reader<'_>) -> Vec<Network> {
-    let mut networks = Vec::new();
-    for text in reader.list("sip.peers", &[]) {
-        match text.parse() {
-            Ok(network) => networks.push(network),
-            Err(_) => {
-                let problem = format!("\"{text}\" is no address and no network");
-                reader.refuse("sip.peers", problem, "write [\"203.0.113.7\", \"192.0.2.0/24\"]");
-            }
-        }
-    }
-    networks
 }
 
 /// One name and one password a line; `#` begins a comment line. Neither is ever shown.

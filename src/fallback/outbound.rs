@@ -47,6 +47,7 @@ impl Pattern {
         }
         let (user, host) = text.strip_prefix("sip:")?.split_once('@')?;
         let whole = !user.is_empty()
+            && user.chars().all(|c| c.is_ascii_alphanumeric() || "-_.!~*'()&=+$,%".contains(c))
             && !host.is_empty()
             && host.chars().all(|c| c.is_ascii_alphanumeric() || "-.:[]".contains(c));
         let user = (user != "*").then(|| user.to_owned());

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 
+use super::desk::Desk;
 use super::effects::{Feed, Started};
 use super::gates::{OwnerGates, WAITS_MAX};
 use super::promises::Promisee;
@@ -325,6 +326,13 @@ impl Driver {
         if self.leg_is_up && self.leg.send(ToCaller::HangUp { why: HangUp::Broken }).is_ok() {
             self.goodbye().await;
         }
+    }
+
+    /// Who can be rung to take the caller; none: people at the operator page.
+    pub(super) fn desk(&self) -> Option<Desk> {
+        let target = self.service.config.outbound.refer_to.clone()?;
+        let transfer = self.leg.transfer().filter(|_| self.leg_is_up)?;
+        Some(Desk::Refer { transfer, target })
     }
 
     /// Lets go of everything but what gates may still be sending, and the leg, which has yet to

@@ -84,9 +84,10 @@ impl Driver {
         let (out, signals) = mpsc::channel::<Arranged>(4);
         let (cancel, (given_up, why)) = (Cancel::new(), oneshot::channel());
         let stage = if wish.rung == Rung::Handoff { Stage::Handoff } else { Stage::Callback };
+        let desk = self.desk();
         let task: Run = Box::pin(async move {
             if stage == Stage::Handoff {
-                return promises.hand_over(&wish, &promisee, out, why).await;
+                return promises.hand_over(&wish, &promisee, desk, out, why).await;
             }
             // A commit that is under way is not stopped: it is what the caller wanted.
             let arranged = promises.promise(promises.offer(&wish, &promisee)).await;

@@ -19,6 +19,7 @@ use super::promise_metrics;
 use super::service::Service;
 use crate::call::Measure;
 use crate::leg::{AdmissionNote, HangUp, ToCaller};
+use crate::transport::asterisk::audiosocket;
 use crate::transport::sip;
 use crate::transport::webrtc::PortStats;
 
@@ -226,6 +227,9 @@ impl Metrics {
         if let Some(shared) = service.sip() {
             phones(&mut page, shared);
         }
+        if service.config.asterisk.audiosocket_listen.is_some() {
+            audiosocket(&mut page, &service.audiosocket);
+        }
         page.push_str("# EOF\n");
         page
     }
@@ -259,6 +263,16 @@ fn phones(page: &mut String, shared: &sip::Shared) {
     for what in sip::Count::ALL {
         let count = shared.counts().of(what);
         let _ = writeln!(page, "{name}_total{{why=\"{}\"}} {count}", what.label());
+    }
+}
+
+/// What came by AudioSocket and went no further.
+fn audiosocket(page: &mut String, counts: &audiosocket::Counts) {
+    let name = "floorkeeper_audiosocket_dropped";
+    let _ = writeln!(page, "# HELP {name} Connections and frames that did nothing, by why.");
+    let _ = writeln!(page, "# TYPE {name} counter");
+    for what in audiosocket::Count::ALL {
+        let _ = writeln!(page, "{name}_total{{why=\"{}\"}} {}", what.label(), counts.of(what));
     }
 }
 

@@ -1,5 +1,6 @@
 //! The real world: the clock, the gates behind their locks, one task a call, HTTP.
 
+mod asterisk;
 mod audit;
 pub mod backends;
 pub mod callers;
@@ -7,7 +8,8 @@ pub mod change;
 pub mod clock;
 mod decision_files;
 pub mod decisions;
-pub mod destination;
+pub mod desk;
+mod destination;
 mod dial_sip;
 mod dialler;
 mod driver;

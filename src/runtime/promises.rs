@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::MissedTickBehavior;
 
 use super::clock::Clock;
+use super::desk::Desk;
 use super::destination::canonical;
 use super::dialler;
 use super::gates::Gates;
@@ -309,12 +310,13 @@ impl Promises {
 
     // === handoffs ===
 
-    /// Asks a human, and waits until they are connected, or it has come to nothing. What comes
-    /// meanwhile goes to the call, which says when it waits no more, and why.
+    /// Asks a human, at the operator page or at a desk that is rung, and waits until they are
+    /// connected, or it has come to nothing. What comes meanwhile goes to the call, which says when it waits no more, and why.
     pub async fn hand_over(
-        &self,
+        self: &Arc<Self>,
         wish: &Wish,
         promisee: &Promisee,
+        desk: Option<Desk>,
         out: mpsc::Sender<Arranged>,
         mut given_up: oneshot::Receiver<Cancelled>,
     ) -> Ended {
@@ -323,7 +325,7 @@ impl Promises {
         let acknowledge_by_ms = now_ms + HANDOFF_MAX.as_millis() as u64;
         let offer = HandoffOffer {
             tenant: promisee.tenant.clone(),
-            target: "operators".to_owned(),
+            target: desk.as_ref().map_or("operators", Desk::target).to_owned(),
             call: promisee.call.clone(),
             incarnation: self.incarnation.clone(),
             why: wish.about.to_owned(),
@@ -344,6 +346,9 @@ impl Promises {
         let id = handoff.id;
         self.asked().insert(id, to);
         self.tell(News::Handoff(&handoff));
+        if let Some(desk) = desk {
+            tokio::spawn(desk.work(self.clone(), id));
+        }
         loop {
             let came = tokio::select! {
                 came = news.recv() => came,

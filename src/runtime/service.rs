@@ -28,6 +28,7 @@ use crate::config::{Abilities, Agent, Config};
 use crate::evidence::Evidence;
 use crate::id::{CallId, Stage, TenantId};
 use crate::leg::{HangUp, Settings};
+use crate::transport::asterisk::audiosocket;
 use crate::transport::{Leg, sip};
 
 /// End-of-turn models that may run at once: they are CPU work of this machine.
@@ -61,6 +62,8 @@ pub struct Service {
     backends: OnceLock<Backends>,
     promises: OnceLock<Arc<Promises>>,
     sip: OnceLock<Arc<sip::Shared>>,
+    /// What came by AudioSocket and went no further.
+    pub audiosocket: Arc<audiosocket::Counts>,
     draining: AtomicBool,
     ending: tokio::sync::watch::Sender<bool>,
     next_call: AtomicU64,
@@ -76,11 +79,13 @@ pub struct Tenants {
 }
 
 impl Tenants {
-    /// The tenants that the keys file and `twilio.tenant`, `sip.tenant` name.
+    /// The tenants that the keys file and the telephones' own settings name.
     pub fn of(config: &Config) -> Tenants {
         let keys = config.auth.keys.iter().flatten();
         let named = keys.filter_map(|key| key.tenant.clone());
-        let named = named.chain(config.twilio.tenant.clone()).chain(config.sip.tenant.clone());
+        let phones =
+            [&config.twilio.tenant, &config.sip.tenant, &config.asterisk.audiosocket_tenant];
+        let named = named.chain(phones.into_iter().flatten().cloned());
         let mut numbers = BTreeMap::new();
         for name in named {
             let next = TenantId(numbers.len() as u32 + 1);
@@ -124,6 +129,7 @@ impl Service {
             backends: OnceLock::new(),
             promises: OnceLock::new(),
             sip: OnceLock::new(),
+            audiosocket: Arc::default(),
             draining: AtomicBool::new(false),
             ending: tokio::sync::watch::Sender::new(false),
             next_call: AtomicU64::new(1),

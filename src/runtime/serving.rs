@@ -41,6 +41,8 @@ pub struct Serving {
     media: Option<JoinHandle<()>>,
     phones: Vec<JoinHandle<()>>,
     decisions: Option<JoinHandle<()>>,
+    /// Where AudioSocket connections come in, if they may.
+    pub audiosocket: Option<SocketAddr>,
 }
 
 impl Serving {
@@ -53,6 +55,7 @@ impl Serving {
         let port = open_port(&config.webrtc)?;
         let clock = Clock::start();
         let sip = super::sip::bind(&config, clock)?;
+        let listener = super::asterisk::bind(&config)?;
         let gates = Gates::new(clock, setups(&config));
         gates.close(Stage::Call, Closed::NotReady, CloseMode::FinishQueue);
         for stage in [Stage::Callback, Stage::Handoff] {
@@ -73,10 +76,23 @@ impl Serving {
         let address = listening.address;
         let media = port.clone().map(|port| tokio::spawn(port.run()));
         let phones = sip.map(|(port, invites)| super::sip::open(&service, port, invites));
-        let phones = phones.unwrap_or_default();
+        let mut phones = phones.unwrap_or_default();
+        let audiosocket = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        phones.extend(listener.map(|listener| super::asterisk::open(&service, listener)));
         let site = Site::new(service.clone(), port.clone());
         let server = tokio::spawn(http::serve(listening, site, stopping));
-        Ok(Serving { address, service, stop, server, timer, port, media, phones, decisions })
+        Ok(Serving {
+            address,
+            service,
+            stop,
+            server,
+            timer,
+            port,
+            media,
+            phones,
+            decisions,
+            audiosocket,
+        })
     }
 
     /// What the UDP port of WebRTC calls has counted; `None` without one.

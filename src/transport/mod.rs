@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::leg::{FromCaller, ToCaller};
 use crate::time::Timestamp;
 
+pub mod asterisk;
 mod jitter;
 pub mod places;
 pub mod realtime;

@@ -33,7 +33,8 @@ fn served(page: &str, metric: &str) -> bool {
 /// B-090, B-092: every metric that is named, short or long, is on the page.
 #[tokio::test]
 async fn every_metric_that_is_named_exists() {
-    let rig = Rig::start(&["sip.listen=\"127.0.0.1:0\""]).await;
+    let audiosocket = "asterisk.audiosocket_listen=\"127.0.0.1:0\"";
+    let rig = Rig::start(&["sip.listen=\"127.0.0.1:0\"", audiosocket]).await;
     let page = rig.get("/metrics").await.text();
     let mut named = metrics_told(&told());
     assert!(named.len() >= 8, "{named:?}");

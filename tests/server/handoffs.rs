@@ -46,7 +46,8 @@ pub fn caller(promises: &Arc<Promises>, call: &str, tenant: &str) -> Caller {
     let (out, news) = mpsc::channel(4);
     let (given_up, why) = oneshot::channel();
     let promises = promises.clone();
-    let run = tokio::spawn(async move { promises.hand_over(&wish, &promisee, out, why).await });
+    let run =
+        tokio::spawn(async move { promises.hand_over(&wish, &promisee, None, out, why).await });
     Caller { given_up, run, _news: news }
 }
 

@@ -154,10 +154,11 @@ const SHADOW: &str = "/v1/admission/{gate}/shadow";
 const RECLAIM: &str = "/v1/admission/{gate}/reclaim";
 
 const TWILIO: &str = "/v1/twilio";
+const ASTERISK: &str = "/v1/asterisk";
 
 const CALLS: &str = "/v1/realtime/calls";
 
-const ASKED: [Asked; 48] = [
+const ASKED: [Asked; 49] = [
     ("GET", "/healthz", "/healthz", ""),
     ("GET", "/readyz", "/readyz", ""),
     ("GET", "/metrics", "/metrics", ""),
@@ -207,6 +208,7 @@ const ASKED: [Asked; 48] = [
     ("POST", "/v1/realtime/calls/{id}", "/v1/realtime/calls/call-99", ""),
     ("POST", "/v1/realtime/calls/{id}/hangup", "/v1/realtime/calls/call-99/hangup", ""),
     ("GET", TWILIO, TWILIO, ""),
+    ("GET", ASTERISK, ASTERISK, ""),
     ("POST", "/v1/twilio/voice", "/v1/twilio/voice", ""),
     ("GET", "/prompts/{locale}/{file}", "/prompts/en/retry_busy.wav", ""),
     ("GET", "/prompts/{locale}/{file}", "/prompts/en/nothing.wav", ""),
@@ -249,6 +251,7 @@ async fn every_documented_answer_is_given_in_its_shape() {
     checker.check("GET", realtime, &http::knocked(address, &[]).await);
     checker.check("GET", "/v1/calls/{id}", &rig.get("/v1/calls/call-1").await);
     twilio_answers(&mut checker).await;
+    asterisk_answers(&mut checker).await;
     openapi_peers::answers(&mut checker).await;
     locked_answers(&mut checker).await;
     openapi_promises::answers(&mut checker).await;
@@ -314,6 +317,27 @@ async fn twilio_answers(checker: &mut Checker) {
     let refused = http::answer(&mut stream).await;
     assert_eq!((refused.status, refused.code().as_str()), (403, "invalid_signature"));
     checker.check("GET", path, &refused);
+}
+
+/// An Asterisk that dials us, with room, with none, and when nobody may.
+async fn asterisk_answers(checker: &mut Checker) {
+    let limits = ["limits.call.slots=1", "limits.call.queue=1", "limits.call.max_wait_ms=300"];
+    let rig = Rig::start(&limits).await;
+    let knock = |headers| http::knock_at(rig.serving.address, ASTERISK, headers);
+    let mut held = knock(&[]).await;
+    checker.check("GET", ASTERISK, &http::answer(&mut held).await);
+    let mut parked = knock(&[]).await;
+    eventually("it is parked", || match rig.counts(Stage::Call).queued {
+        1 => Ok(()),
+        other => Err(format!("{other} are")),
+    })
+    .await;
+    for headers in [&[][..], &[("Origin", "null")][..]] {
+        checker.check("GET", ASTERISK, &http::answer(&mut knock(headers).await).await);
+    }
+    checker.check("GET", ASTERISK, &http::answer(&mut parked).await);
+    rig.put("/v1/drain", &enabled(true)).await;
+    checker.check("GET", ASTERISK, &http::answer(&mut knock(&[]).await).await);
 }
 
 /// Without the key of a locked server.

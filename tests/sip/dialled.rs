@@ -17,8 +17,8 @@ const GREETS: &str = "outbound.greeting=\"Good morning, you asked us to ring you
 const GREETING_MS: usize = 800;
 
 /// A server that dials, and the telephone that it rings.
-struct Dialling {
-    rig: Rig,
+pub struct Dialling {
+    pub rig: Rig,
     phone: Phone,
     folder: PathBuf,
     invite: Option<Heard>,
@@ -32,7 +32,7 @@ impl Drop for Dialling {
 
 impl Dialling {
     /// `PORT` in the settings is the telephone's.
-    async fn with(settings: &[&str]) -> Dialling {
+    pub async fn with(settings: &[&str]) -> Dialling {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("dialled-{}-{number}", std::process::id());
@@ -136,7 +136,7 @@ impl Dialling {
     }
 
     /// No unit of a call is held, and no dialog lives.
-    async fn is_quiet(&self) {
+    pub async fn is_quiet(&self) {
         eventually("nothing is left", || {
             let calls = self.rig.counts(Stage::Call);
             let dialogs = self.rig.service().sip().expect("sip.listen").dialogs().0;

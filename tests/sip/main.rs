@@ -12,6 +12,7 @@ mod lost;
 mod mutate;
 mod passwords;
 mod phone;
+mod refer;
 mod softphones;
 mod stream;
 

@@ -215,6 +215,13 @@ impl Phone {
         Heard { text: String::from_utf8(buffer[..length].to_vec()).unwrap() }
     }
 
+    /// What the server has said already, if anything.
+    pub fn told_now(&self) -> Option<Heard> {
+        let mut buffer = [0; 8_192];
+        let (length, _) = self.sip.try_recv_from(&mut buffer).ok()?;
+        Some(Heard { text: String::from_utf8(buffer[..length].to_vec()).unwrap() })
+    }
+
     /// The next one that is this; what comes before is left out.
     pub async fn until_told(&self, what: &str) -> Heard {
         let mut others = Vec::new();

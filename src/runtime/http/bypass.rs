@@ -5,7 +5,7 @@ use axum::http::{Method, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
 
-use super::{Site, peers, twilio};
+use super::{Site, asterisk, peers, twilio};
 use crate::runtime::metrics::Bypass;
 
 /// Counts a request that no gate decides about.
@@ -21,7 +21,7 @@ fn bypass(method: &Method, uri: &Uri) -> Option<Bypass> {
         // Beside a call that has its slot.
         "/v1/realtime" if names_call(uri.query()) => Some(Bypass::Control),
         // A call: the call gate decides.
-        "/v1/realtime" => None,
+        "/v1/realtime" | asterisk::PATH => None,
         // A promise: the callback gate decides.
         path if method == Method::POST && is_promise(path) => None,
         path if twilio::is_call(path) || peers::is_call(path) => None,

@@ -12,6 +12,7 @@ use crate::transport::webrtc::Port;
 mod accept;
 mod admission;
 mod answer;
+mod asterisk;
 mod auth;
 mod body;
 mod budget;
@@ -43,6 +44,7 @@ mod watch;
 
 pub use accept::{Listening, bind, serve};
 pub(super) use realtime::offer_call;
+pub(super) use twilio_voice::why;
 
 /// What every handler is given.
 #[derive(Clone)]
@@ -103,6 +105,7 @@ fn routes(site: Site) -> Router {
         .route("/v1/admission/{gate}/shadow", put(watch::add_shadow).delete(watch::drop_shadows))
         .merge(promises())
         .route("/v1/realtime", get(realtime::upgrade))
+        .merge(asterisk::routes())
         .merge(twilio::routes())
         .merge(peers::routes(&site))
         .route("/openapi.json", get(openapi::show))

@@ -26,10 +26,10 @@ use crate::transport::twilio::{DIALECTS, Dialect, Start, StreamLeg, begin};
 use crate::transport::{Leg, websocket};
 
 /// Largest message; a second of sound has some ten thousand bytes.
-const MESSAGE_MAX: usize = 64 * 1024;
+pub(super) const MESSAGE_MAX: usize = 64 * 1024;
 
 /// A stream that comes to its start too late: the server has ended all calls.
-const DRAINED: &str = "drained";
+pub(super) const DRAINED: &str = "drained";
 
 type Fields = HashMap<String, String>;
 
@@ -124,7 +124,6 @@ fn switch(
 }
 
 async fn run(site: Site, dialect: &'static dyn Dialect, seated: Seated, mut socket: Kept<Wire>) {
-    let Seated { call, caller, agent, mut slot } = seated;
     let mut ending = site.service.ending();
     let begun = tokio::select! {
         begun = timeout(HANDSHAKE_MAX, begin(&mut socket, dialect)) => begun,
@@ -133,11 +132,23 @@ async fn run(site: Site, dialect: &'static dyn Dialect, seated: Seated, mut sock
     let start = match begun.unwrap_or(Err("timeout")) {
         Ok(start) => start,
         Err(how) => {
-            tracing::debug!("{call}: no {} stream: {how}", dialect.name());
+            tracing::debug!("{}: no {} stream: {how}", seated.call, dialect.name());
             let code = if how == DRAINED { 1012 } else { 1002 };
             return websocket::part(&mut socket, None, code, how).await;
         }
     };
+    talk(site, dialect, seated, socket, start).await;
+}
+
+/// The call of a stream that has begun.
+pub(super) async fn talk(
+    site: Site,
+    dialect: &'static dyn Dialect,
+    seated: Seated,
+    socket: Kept<Wire>,
+    start: Start,
+) {
+    let Seated { call, caller, agent, mut slot } = seated;
     let service = site.service.clone();
     let agent = agent_of(&site, start.params.get("agent").or(Some(&agent))).clone();
     let variables = variables(&site, call, &caller, dialect, &start);

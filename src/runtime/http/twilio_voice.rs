@@ -22,6 +22,7 @@ use crate::admission::{Cancelled, Closed, RefusalReason, Terminal};
 use crate::call::{Cause, Standing};
 use crate::config::Agent;
 use crate::id::Stage;
+use crate::runtime::service::Service;
 
 /// What of the webhook's form the stream is told.
 const TOLD: [&str; 3] = ["CallSid", "From", "To"];
@@ -103,7 +104,7 @@ fn connect(address: &str, params: &[(String, String)]) -> String {
 /// What the caller of a refused call is told: the prompt of that refusal, and no more.
 fn refusal(site: &Site, agent: &Agent, none: &NoSlot) -> String {
     let service = &site.service;
-    let (cause, row) = why(site, none);
+    let (cause, row) = why(service, none);
     service.metrics.call_refused(row.http_code);
     let standing = Standing::default();
     let said = service.prompts.chooser().choose(&cause, &agent.language, &standing);
@@ -111,12 +112,13 @@ fn refusal(site: &Site, agent: &Agent, none: &NoSlot) -> String {
     format!("<Say language=\"{language}\">{words}</Say><Hangup/>")
 }
 
-fn why(site: &Site, none: &NoSlot) -> (Cause, &'static Disposition) {
+/// What a caller for whom there is no slot is told of, and how it is counted.
+pub(in crate::runtime) fn why(service: &Service, none: &NoSlot) -> (Cause, &'static Disposition) {
     match none {
         NoSlot::Refused(refusal) => (Cause::refused(*refusal), refusal.reason.disposition()),
         NoSlot::Ended(terminal @ Terminal::Cancelled(Cancelled::Drain)) => {
             let reason = RefusalReason::Closed(Closed::Draining);
-            let refusal = site.service.gates.look(Stage::Call, |gate| gate.refusal(reason));
+            let refusal = service.gates.look(Stage::Call, |gate| gate.refusal(reason));
             let cause = refusal.map_or(Cause::expired(Stage::Call), Cause::refused);
             (cause, terminal.disposition())
         }

@@ -76,13 +76,13 @@ impl Shared {
         };
         let Dial { uri, from, peer, ring_max, credentials } = dial;
         let (inbox, messages) = mpsc::channel(WAITING_MAX);
-        let call_id = format!("{:032x}@{}", rand::random::<u128>(), self.address().ip());
+        let call_id = format!("{:032x}", rand::random::<u128>());
         // Who answers gets their tag by answering: until then nobody has one.
         let key = (call_id.clone(), String::new());
         let Some(seat) = self.seat(key, peer.ip(), 0, inbox) else { return Rung::NoPlace };
         let wanted = Wanted {
             uri,
-            from: format!("<sip:{from}@{}>", self.address().ip()),
+            from: format!("<sip:{from}@{}>", self.address()),
             call_id,
             peer,
             hears_at: SocketAddr::new(self.media_ip(), local.port()),

@@ -104,7 +104,8 @@ pub(super) struct Dialog {
     routes: Vec<String>,
     /// Where the peer was last heard from: there requests go, whatever its addresses say.
     peer: SocketAddr,
-    heard_cseq: u32,
+    /// The peer's last number; none of a call that we placed, before it has asked anything.
+    heard_cseq: Option<u32>,
     asked_cseq: u32,
     invite: Invite,
     state: State,
@@ -180,7 +181,7 @@ impl Dialog {
             target,
             routes: fields.all("record-route").flat_map(split_list).map(str::to_owned).collect(),
             peer: from,
-            heard_cseq: fields.cseq().map_or(0, |(number, _)| number),
+            heard_cseq: fields.cseq().map(|(number, _)| number),
             asked_cseq: 0,
             state: State::Ringing,
             ours: None,

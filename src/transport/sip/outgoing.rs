@@ -89,20 +89,28 @@ impl Outgoing {
 
     /// What is to be sent, and where to.
     pub fn poll_send(&mut self) -> Option<(SocketAddr, Bytes)> {
-        let dialogs = match &mut self.state {
+        let Outgoing { state, out, .. } = self;
+        out.pop_front().or_else(|| match state {
             State::Up(dialog) => dialog.poll_send(),
-            _ => None,
-        };
-        self.out.pop_front().or(dialogs)
+            State::Asking { .. }
+            | State::Ringing { .. }
+            | State::Unwanted(_)
+            | State::Cancelling(_)
+            | State::Over { .. } => None,
+        })
     }
 
     /// What the call has to know.
     pub fn poll_said(&mut self) -> Option<Said> {
-        let dialogs = match &mut self.state {
+        let Outgoing { state, said, .. } = self;
+        said.pop_front().or_else(|| match state {
             State::Up(dialog) => dialog.poll_said(),
-            _ => None,
-        };
-        self.said.pop_front().or(dialogs)
+            State::Asking { .. }
+            | State::Ringing { .. }
+            | State::Unwanted(_)
+            | State::Cancelling(_)
+            | State::Over { .. } => None,
+        })
     }
 
     /// Only what comes again is answered.
@@ -197,8 +205,13 @@ impl Outgoing {
 
     fn hear(&mut self, now: Timestamp, response: &Response, from: SocketAddr) {
         let Some((cseq, method)) = response.fields.cseq() else { return };
-        if method != "INVITE" {
-            return;
+        match (method, &mut self.state) {
+            ("INVITE", _) => {}
+            // It was heard; what it came to is said of the INVITE.
+            ("CANCEL", State::Cancelling(resend)) if cseq == self.cseq => {
+                return resend.only_wait();
+            }
+            (_, _) => return,
         }
         if let Some((of, heard)) = &self.heard
             && *of == cseq

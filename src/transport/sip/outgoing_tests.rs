@@ -182,7 +182,9 @@ fn who_hangs_up_while_it_rings_takes_it_back() {
         cancel.starts_with("CANCEL sip:+15550100@192.0.2.9") && cancel.contains("CSeq: 1 CANCEL")
     );
     rig.answer(20, 200, "CANCEL", "", "");
-    rig.answer(30, 487, "INVITE", "", "");
+    rig.tick(5_000);
+    assert_eq!(rig.sent.len(), 2, "it was heard, and is not said again");
+    rig.answer(5_010, 487, "INVITE", "", "");
     assert_eq!(rig.methods(), ["INVITE", "CANCEL", "ACK"]);
     assert!(rig.call.has_ended() && rig.said().is_none());
 }

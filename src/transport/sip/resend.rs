@@ -47,6 +47,11 @@ impl Resend {
         }
     }
 
+    /// It has arrived; what it leads to is still waited for.
+    pub fn only_wait(&mut self) {
+        self.next = None;
+    }
+
     pub fn due(&self) -> Timestamp {
         self.next.map_or(self.until, |next| next.min(self.until))
     }

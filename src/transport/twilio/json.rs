@@ -126,7 +126,7 @@ impl Event<'_> {
 }
 
 /// A key of a telephone.
-pub(super) fn key(digit: &str) -> Option<Said> {
+pub(in crate::transport) fn key(digit: &str) -> Option<Said> {
     let mut letters = digit.chars();
     let key = letters.next().filter(|_| letters.next().is_none())?.to_ascii_uppercase();
     matches!(key, '0'..='9' | '*' | '#' | 'A'..='D').then_some(Said::Key(key))
@@ -147,7 +147,7 @@ pub(super) fn text(of: &Value, key: &str) -> String {
 }
 
 /// Parameters that a stream was given: texts, and what else is simple as text.
-pub(super) fn params(of: Option<&Value>) -> BTreeMap<String, String> {
+pub(in crate::transport) fn params(of: Option<&Value>) -> BTreeMap<String, String> {
     let Some(Value::Object(map)) = of else { return BTreeMap::new() };
     map.iter()
         .filter_map(|(key, value)| match value {

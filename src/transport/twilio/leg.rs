@@ -27,7 +27,7 @@ const WRONG_MAX: u32 = 50;
 /// The goodbye is heard to its end for so long at most.
 const LINGER_MAX: Duration = ms(1_500);
 /// Most messages before the stream's start.
-const BEFORE_START_MAX: usize = 16;
+pub const BEFORE_START_MAX: usize = 16;
 
 /// Waits for the stream's start; what comes before it is nobody's. The reason why there is none
 /// is told to the peer.
@@ -75,6 +75,8 @@ pub struct StreamLeg<S> {
     wrong: u32,
     /// The socket may hold bytes that it has not written.
     unflushed: bool,
+    /// The far end wants nothing more for now.
+    held: bool,
     state: State,
 }
 
@@ -98,7 +100,8 @@ where
     /// A stream that has begun.
     pub fn new(socket: S, dialect: &'static dyn Dialect, start: Start) -> Self {
         let frame = dialect.media(&start, &vec![0; start.encoding.frame_bytes()]);
-        StreamLeg {
+        let opening = dialect.opening(&start);
+        let mut leg = StreamLeg {
             queue_max_bytes: bytes(&frame) * QUEUE_MAX_FRAMES,
             sound_in: SoundIn::new(start.encoding),
             far_end: FarEnd::new(start.encoding),
@@ -111,8 +114,11 @@ where
             heard: VecDeque::new(),
             wrong: 0,
             unflushed: false,
+            held: false,
             state: State::Open,
-        }
+        };
+        opening.into_iter().for_each(|message| leg.push(message));
+        leg
     }
 
     fn take(&mut self, message: Message) {
@@ -144,6 +150,8 @@ where
             }
             Some(Said::Key(key)) => self.heard.push_back(FromCaller::Dtmf(key)),
             Some(Said::Mark(name)) => self.hear_mark(&name),
+            Some(Said::Full) => self.held = true,
+            Some(Said::HasRoom) => self.held = false,
             Some(Said::Stop) => self.be_gone("closed", Some(1000)),
             Some(Said::Nothing) => {}
             Some(Said::Start(_)) | None => self.hear_nonsense(),
@@ -157,6 +165,8 @@ where
         }
         match self.dialect.parse(message) {
             Some(Said::Mark(name)) => self.hear_mark(&name),
+            Some(Said::Full) => self.held = true,
+            Some(Said::HasRoom) => self.held = false,
             Some(Said::Stop) => self.be_gone("closed", Some(1000)),
             Some(Said::Media { .. } | Said::Key(_) | Said::Nothing) => {}
             Some(Said::Start(_)) | None => self.hear_nonsense(),
@@ -260,6 +270,8 @@ where
     /// What is queued here goes as well: nothing of it may follow the clear.
     fn clear(&mut self) {
         self.discard();
+        // Cleared, the far end has room.
+        self.held = false;
         self.far_end.clear();
         self.push(self.dialect.clear(&self.start));
     }
@@ -291,7 +303,7 @@ where
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), axum::Error>> {
-        while !self.out.is_empty() {
+        while !self.held && !self.out.is_empty() {
             ready!(Pin::new(&mut self.socket).poll_ready(cx))?;
             let Some(message) = self.out.pop_front() else { break };
             self.queued_bytes -= bytes(&message);
@@ -314,8 +326,15 @@ where
 
     /// Ready once a message was taken or the connection is over.
     fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let was_held = self.held;
         match ready!(Pin::new(&mut self.socket).poll_next(cx)) {
-            Some(Ok(message)) => self.take(message),
+            Some(Ok(message)) => {
+                self.take(message);
+                if was_held && !self.held {
+                    // What was held back is for poll_flush, and nothing else need wake it.
+                    cx.waker().wake_by_ref();
+                }
+            }
             Some(Err(fault)) => self.fail(fault),
             None => {
                 let how = if matches!(self.state, State::Closed) { "closed" } else { "reset" };

@@ -10,7 +10,7 @@ use axum::extract::ws::Message;
 
 mod exotel;
 mod far_end;
-mod json;
+pub(super) mod json;
 mod leg;
 mod media_streams;
 mod order;
@@ -20,7 +20,7 @@ mod sound;
 mod telnyx;
 mod vonage;
 
-pub use leg::{StreamLeg, begin};
+pub use leg::{BEFORE_START_MAX, StreamLeg, begin};
 pub use sound::Encoding;
 
 /// Every dialect there is; each is served at `/v1/` and its name.
@@ -48,6 +48,11 @@ pub trait Dialect: Send + Sync + std::fmt::Debug {
     /// The agent's sound, encoded as the stream's start said.
     fn media(&self, to: &Start, sound: &[u8]) -> Message;
 
+    /// What is said before anything else, once the call listens.
+    fn opening(&self, _to: &Start) -> Option<Message> {
+        None
+    }
+
     /// A mark that comes back once all before it has been played. It may also come back because of
     /// a clear, or then not at all: both are understood.
     fn mark(&self, to: &Start, name: &str) -> Message;
@@ -72,6 +77,10 @@ pub enum Said {
     },
     /// A key was pressed.
     Key(char),
+    /// The far end's buffer is full: nothing more is sent until it has room.
+    Full,
+    /// It has room again.
+    HasRoom,
     /// All in front of this mark was played, or thrown away.
     Mark(String),
     /// The caller has hung up.

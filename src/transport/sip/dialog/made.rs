@@ -44,7 +44,7 @@ impl Dialog {
             target,
             routes,
             peer,
-            heard_cseq: 0,
+            heard_cseq: None,
             asked_cseq: cseq,
             invite: Invite { request, offer: None, from: peer, phase: Phase::Acknowledged },
             state: State::Up,

@@ -86,7 +86,11 @@ impl Dialog {
             // The last word of one that is over comes again, or late.
             true => return self.reply(request, from, Answer::of(481, "")),
             false => {
-                return self.reply(request, from, Answer::of(489, "").with("Allow-Events", "refer"));
+                return self.reply(
+                    request,
+                    from,
+                    Answer::of(489, "").with("Allow-Events", "refer"),
+                );
             }
         }
         self.reply(request, from, Answer::of(200, ""));

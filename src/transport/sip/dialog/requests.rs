@@ -44,9 +44,11 @@ impl Dialog {
                 self.refuse_request(&request, from, status);
             }
             _ if self.answer_again(cseq, &request, from) => {}
-            _ if cseq <= self.heard_cseq => self.refuse_request(&request, from, 500),
+            _ if self.heard_cseq.is_some_and(|heard| cseq <= heard) => {
+                self.refuse_request(&request, from, 500)
+            }
             _ => {
-                self.heard_cseq = cseq;
+                self.heard_cseq = Some(cseq);
                 if !first {
                     self.hear_from(hop);
                 }
