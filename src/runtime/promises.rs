@@ -311,7 +311,8 @@ impl Promises {
     // === handoffs ===
 
     /// Asks a human, at the operator page or at a desk that is rung, and waits until they are
-    /// connected, or it has come to nothing. What comes meanwhile goes to the call, which says when it waits no more, and why.
+    /// connected, or it has come to nothing. What comes meanwhile goes to the call, which says when
+    /// it waits no more, and why.
     pub async fn hand_over(
         self: &Arc<Self>,
         wish: &Wish,

@@ -2,7 +2,7 @@
 //!
 //! A person says a word or two and waits; a mailbox says whole sentences, or gives a tone. The
 //! levels and times are those that telephone systems have used for it for long: who still speaks
-//! after [`GREETING_MAX_MS`] reads something out.
+//! after 2.6 s reads something out.
 
 use crate::audio::CALLER_RATE_HZ;
 

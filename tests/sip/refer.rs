@@ -6,7 +6,8 @@ use serde_json::Value;
 use crate::dialled::Dialling;
 use crate::phone::{Heard, Phone, branch};
 
-const SETTINGS: [&str; 5] = [
+const SETTINGS: [&str; 6] = [
+    "agent.default.greeting=\"\"",
     "limits.model.slots=0",
     "callback.offer=never",
     "handoff.offer=always",
@@ -25,7 +26,6 @@ async fn sent_away() -> (Dialling, Phone, Heard) {
         said_something(&mut phone).await;
     }
     phone.speak(600);
-    eprintln!("PROMPTS {:?}", prompts(&it).await);
     let mut refer = None;
     phone
         .until("it is asked to ring the desk", |phone| {
@@ -80,7 +80,8 @@ async fn handoff(it: &Dialling, state: &str) -> Value {
         if handoff["state"] == state {
             return handoff;
         }
-        assert_eq!(handoff["state"], "offered", "{list:#}");
+        let is_open = ["offered", "acknowledged"].iter().any(|open| handoff["state"] == *open);
+        assert!(is_open, "{list:#}");
         promises.wait_for_change(version, crate::rig::LIMIT).await;
         assert_ne!(promises.version(), version, "nothing changes: {list:#}");
     }
@@ -114,23 +115,27 @@ async fn a_caller_is_sent_to_the_desk() {
 /// The words are those of what happened, and the agent has the caller again.
 #[tokio::test]
 async fn a_desk_that_does_not_take_the_caller_is_told() {
-    for (agreed, fragment, state, prompt) in [
-        (202, "486 Busy Here", "busy", "handoff_busy"),
-        (202, "480 Temporarily Unavailable", "no_answer", "handoff_no_answer"),
-        (202, "603 Decline", "declined", "handoff_declined"),
-        (405, "", "declined", "handoff_declined"),
-    ] {
-        let (it, mut phone, refer) = sent_away().await;
-        agrees(&phone, &refer, agreed).await;
-        if !fragment.is_empty() {
-            notify(&mut phone, fragment, "terminated;reason=noresource").await;
-        }
-        handoff(&it, state).await;
-        said_something(&mut phone).await;
-        assert!(prompts(&it).await.contains(&prompt.to_owned()), "{:?}", prompts(&it).await);
-        phone.hang_up().await;
-        it.is_quiet().await;
+    tokio::join!(
+        is_told(202, "486 Busy Here", "busy"),
+        is_told(202, "480 Temporarily Unavailable", "no_answer"),
+        is_told(202, "603 Decline", "declined"),
+        is_told(405, "", "declined"),
+    );
+}
+
+/// The telephone agrees to ring the desk or not, and it came to this.
+async fn is_told(agreed: u16, fragment: &str, state: &str) {
+    let (it, mut phone, refer) = sent_away().await;
+    agrees(&phone, &refer, agreed).await;
+    if !fragment.is_empty() {
+        notify(&mut phone, fragment, "terminated;reason=noresource").await;
     }
+    handoff(&it, state).await;
+    said_something(&mut phone).await;
+    let prompts = prompts(&it).await;
+    assert!(prompts.contains(&format!("handoff_{state}")), "{prompts:?}");
+    phone.hang_up().await;
+    it.is_quiet().await;
 }
 
 #[tokio::test]

@@ -5,6 +5,9 @@ use std::net::{SocketAddr, TcpListener as StdListener, UdpSocket as StdSocket};
 
 use tokio::net::{TcpListener, UdpSocket};
 
+/// All calls' signalling comes by one socket: what comes while a machine stands still has to fit.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
 /// A port cannot be had.
 #[derive(Debug)]
 pub struct NoPort {
@@ -24,6 +27,8 @@ pub(super) fn plain(at: SocketAddr) -> Result<(UdpSocket, TcpListener), NoPort> 
     loop {
         tried += 1;
         let socket = StdSocket::bind(at).map_err(refused)?;
+        // A system that gives less gives less.
+        let _ = socket2::SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER);
         socket.set_nonblocking(true).map_err(refused)?;
         match socket.local_addr().and_then(listener) {
             Ok(listener) => return Ok((UdpSocket::from_std(socket).map_err(refused)?, listener)),
