@@ -133,8 +133,12 @@ pub struct Dialled {
 }
 
 impl Dialled {
-    /// Counts one more dial; the error is when there is room for it again.
+    /// Counts one more dial; the error is when there is room for it again. Those of somebody else,
+    /// who has rules of their own, are not counted.
     pub fn count(&mut self, policy: &Policy, tenant: &str, now_ms: u64) -> Result<(), u64> {
+        if policy.allow.is_none() {
+            return Ok(());
+        }
         forget(&mut self.all, now_ms);
         self.by_tenant.retain(|_, times| {
             forget(times, now_ms);
@@ -260,5 +264,7 @@ mod tests {
         assert_eq!(dialled.count(&policy, "a", HOUR_MS + 500), Err(HOUR_MS + 1_000));
         let none = Policy { per_hour: 0, ..policy };
         assert!(dialled.count(&none, "d", 3 * HOUR_MS).is_err());
+        let others = Policy { allow: None, ..none };
+        assert_eq!(dialled.count(&others, "d", 3 * HOUR_MS), Ok(()));
     }
 }
