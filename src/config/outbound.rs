@@ -51,7 +51,7 @@ impl Outbound {
                 ) as u32,
             },
             from: from(reader),
-            ring_max: reader.ms("outbound.ring_ms", 30_000, 1_000..=110_000),
+            ring_max: reader.ms("outbound.ring_ms", 30_000, 1_000..=90_000),
             machine: (machine_ms > 0).then(|| Duration::from_millis(machine_ms)),
             greeting: greeting(reader),
             refer_to: address(reader, "handoff.refer_to"),

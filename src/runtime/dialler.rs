@@ -202,7 +202,8 @@ async fn dial(
 impl Reached {
     /// The agent speaks with them, as with everybody who rings.
     async fn speak(self, service: Arc<Service>) {
-        let Reached { record, leg, mut slot } = self;
+        let Reached { record, leg, slot } = self;
+        let mut slot = slot.of_caller(service.callers.arrive());
         let Some(lease) = slot.use_it() else { return };
         let call = service.next_call();
         let Record { id, offer, .. } = record;

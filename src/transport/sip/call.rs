@@ -298,6 +298,7 @@ impl Signalling {
             let lost = self.said.as_ref().is_none_or(|said| said.try_send(what).is_err());
             if ends || lost {
                 self.said = None;
+                self.referred = None;
             }
         }
     }

@@ -379,6 +379,7 @@ impl Dialog {
     }
 
     fn bye(&mut self, now: Timestamp) {
+        self.refer = None;
         self.asked_cseq += 1;
         let bytes = self.ask("BYE", self.asked_cseq, &[]);
         self.out.push_back((self.peer, bytes.clone()));
@@ -421,6 +422,7 @@ impl Dialog {
     }
 
     fn be_over(&mut self, now: Timestamp, how: Option<&'static str>) {
+        self.refer = None;
         self.state = State::Over { until: now + give_up_after(self.setup.t1) };
         self.said.extend(how.map(Said::Ended));
     }

@@ -1,5 +1,7 @@
 //! Dialogs in virtual time.
 
+mod refer;
+
 use proptest::prelude::*;
 
 use super::super::message::parse;
