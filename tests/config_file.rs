@@ -144,6 +144,7 @@ fn another(config: &Config, key: &str) -> String {
         ("tts.provider", "scripted"),
         ("tool.book.provider", "scripted"),
         ("tool.find_slot.provider", "scripted"),
+        ("agent.default.numbers", "[\"+15550100\"]"),
         ("agent.default.tools", "[\"book\"]"),
         ("agent.default.language", "de"),
         ("agent.default.limits.max_tokens", "100"),

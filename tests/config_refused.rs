@@ -329,6 +329,25 @@ fn a_secret_is_not_shown() {
     assert!(config.show(false).contains("llm.provider = \"openai\""));
 }
 
+/// What is dialled is answered by one agent (issue 7.5).
+#[test]
+fn a_number_that_two_agents_answer_is_refused() {
+    for (text, error) in [
+        (
+            "[agent.day]\nnumbers = [\"100\"]\n[agent.night]\nnumbers = [\"100\"]\n",
+            "test.toml:4: agent.night.numbers: \"100\" is answered by agent \"day\" already; let \
+             one of them answer it",
+        ),
+        (
+            "[agent.100]\n[agent.night]\nnumbers = [\"100\"]\n",
+            "test.toml:3: agent.night.numbers: \"100\" is answered by agent \"100\" already; let \
+             one of them answer it",
+        ),
+    ] {
+        refused(text, error);
+    }
+}
+
 /// Who dials must be able to, may dial nothing that was not named, and shows a number of theirs
 /// (issue 7.5).
 #[test]

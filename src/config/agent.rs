@@ -21,6 +21,8 @@ const INSTRUCTIONS: &str = "You are the friendly receptionist of a small restaur
 pub struct Agent {
     /// Its name, as `?agent=` and the Realtime model name give it.
     pub name: String,
+    /// The numbers and extensions that it answers, beside its name.
+    pub numbers: Vec<String>,
     /// How it is to behave.
     pub instructions: Template,
     /// What it says first on phones and media streams; `None` waits for the caller.
@@ -72,7 +74,28 @@ pub(super) fn read(
     let mut names = reader.names("agent");
     names.push(DEFAULT_AGENT.to_owned());
     let read = |name: String| (name.clone(), profile(reader, name, tools, classes));
-    names.into_iter().map(read).collect()
+    let agents: BTreeMap<String, Agent> = names.into_iter().map(read).collect();
+    check_numbers(reader, &agents);
+    agents
+}
+
+/// A number is answered by one agent.
+fn check_numbers(reader: &mut Reader<'_>, agents: &BTreeMap<String, Agent>) {
+    let mut taken = BTreeMap::<&str, &str>::new();
+    for agent in agents.values() {
+        for number in &agent.numbers {
+            let key = format!("agent.{}.numbers", agent.name);
+            if number.trim().is_empty() {
+                reader.refuse(&key, "a number has no digits", "write [\"+15550100\", \"100\"]");
+            }
+            let other = agents.contains_key(number).then_some(number.as_str());
+            let other = other.filter(|name| *name != agent.name);
+            if let Some(other) = other.or_else(|| taken.insert(number, &agent.name)) {
+                let problem = format!("\"{number}\" is answered by agent \"{other}\" already");
+                reader.refuse(&key, problem, "let one of them answer it");
+            }
+        }
+    }
 }
 
 fn profile(reader: &mut Reader<'_>, name: String, tools: &[String], classes: &Classes) -> Agent {
@@ -86,6 +109,8 @@ fn profile(reader: &mut Reader<'_>, name: String, tools: &[String], classes: &Cl
     let greeting = reader.text(ask("greeting"), "Hello, how can I help?");
     let voice = reader.text(ask("voice"), "");
     let agent = Agent {
+        // What one agent answers no other does.
+        numbers: reader.list(&*own("numbers"), &[]),
         instructions: Template::parse(&reader.text(ask("instructions"), INSTRUCTIONS)),
         greeting: (!greeting.is_empty()).then(|| Template::parse(&greeting)),
         greeting_interruptible: reader.flag(ask("greeting_interruptible"), true),

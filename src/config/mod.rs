@@ -199,6 +199,12 @@ impl Config {
         self.agents.get(name)
     }
 
+    /// The agent that answers this number or extension, or has it as a name.
+    pub fn agent_at(&self, dialled: &str) -> Option<&Agent> {
+        let answers = |agent: &&Agent| agent.numbers.iter().any(|number| number == dialled);
+        self.agent(dialled).or_else(|| self.agents.values().find(answers))
+    }
+
     /// The agent that answers when nobody asked for another.
     pub fn default_agent(&self) -> &Agent {
         // `agent::read` always makes it; nothing takes it out.

@@ -1,6 +1,5 @@
 //! Telephone calls over SIP: the call gate before they are answered, the call behind it.
 
-use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use super::variables::Variables;
 use crate::codec::g711;
 use crate::config::{Agent, Config};
 use crate::id::{CallId, Stage};
-use crate::transport::sip::{Invites, NoPort, Ringing, Settings, SipPort};
+use crate::transport::sip::{Invited, Invites, NoPort, Ringing, Settings, SipPort};
 
 /// How often it is looked whether somebody still has to be told goodbye.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(25);
@@ -95,7 +94,7 @@ async fn take_calls(service: std::sync::Weak<Service>, mut invites: Invites) {
 
 /// Answers a call once there is a line for it and everything that listens; until then it rings.
 async fn answer(service: Arc<Service>, mut ringing: Ringing) {
-    let agent = dialled(&service, &ringing.invited.to).clone();
+    let agent = dialled(&service, &ringing.invited).clone();
     let call = service.next_call();
     let tenant = service.tenants.find(service.config.sip.tenant.as_deref());
     let mut slot = {
@@ -134,9 +133,12 @@ async fn answer(service: Arc<Service>, mut ringing: Ringing) {
     drop(slot);
 }
 
-/// The agent whose name was dialled; the default one where there is none.
-fn dialled<'a>(service: &'a Service, number: &str) -> &'a Agent {
-    service.config.agent(number).unwrap_or_else(|| service.config.default_agent())
+/// The agent that a trunk names (`X-Agent`), else the one that was dialled; the default one where
+/// there is neither.
+fn dialled<'a>(service: &'a Service, invited: &Invited) -> &'a Agent {
+    let config = &service.config;
+    let named = invited.headers.get("X-Agent").and_then(|name| config.agent(name));
+    named.or_else(|| config.agent_at(&invited.to)).unwrap_or_else(|| config.default_agent())
 }
 
 /// 486 and 480 where only this call finds no room, 503 where nobody does.
@@ -149,12 +151,14 @@ fn refuse(service: &Service, ringing: Ringing, none: &NoSlot) {
 fn variables(service: &Service, call: CallId, ringing: &Ringing) -> Variables {
     let invited = &ringing.invited;
     let tenant = service.config.sip.tenant.clone();
+    let mut params = invited.headers.clone();
+    params.insert("Call-ID".to_owned(), invited.call_id.clone());
     Variables {
         call: call.to_string(),
         transport: "sip",
         from: invited.from.clone(),
         to: invited.to.clone(),
         tenant: tenant.unwrap_or_default(),
-        params: BTreeMap::from([("Call-ID".to_owned(), invited.call_id.clone())]),
+        params,
     }
 }

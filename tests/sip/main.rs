@@ -12,6 +12,7 @@ mod lost;
 mod mutate;
 mod passwords;
 mod phone;
+mod profiles;
 mod refer;
 mod sealed;
 mod softphones;

@@ -89,7 +89,8 @@ fn understand_basic(parts: &mut Parts) {
 fn agent_of<'a>(site: &'a Site, query: &Fields) -> &'a Agent {
     let config = &site.service.config;
     let named = |key: &str| query.get(key).and_then(|name| config.agent(name));
-    named("agent").or_else(|| named("to")).unwrap_or_else(|| config.default_agent())
+    let dialled = || query.get("to").and_then(|to| config.agent_at(to));
+    named("agent").or_else(dialled).unwrap_or_else(|| config.default_agent())
 }
 
 async fn run(site: Site, seated: Seated, query: Fields, mut socket: Kept<Wire>) {
@@ -116,11 +117,10 @@ async fn run(site: Site, seated: Seated, query: Fields, mut socket: Kept<Wire>) 
     start.params.extend(query);
     let known = |key: &str| start.params.get(key).cloned().unwrap_or_default();
     (start.from, start.to) = (known("from"), known("to"));
-    if let Some(agent) = [known("agent"), start.to.clone()]
-        .into_iter()
-        .find(|name| site.service.config.agent(name).is_some())
-    {
-        start.params.insert("agent".to_owned(), agent);
+    let config = &site.service.config;
+    let named = config.agent(&known("agent"));
+    if let Some(agent) = named.or_else(|| config.agent_at(&start.to)) {
+        start.params.insert("agent".to_owned(), agent.name.clone());
     }
     talk(site, dialect, seated, socket, start).await;
 }

@@ -77,8 +77,11 @@ pub async fn answer(State(site): State<Site>, parts: Parts, body: Bytes) -> Resp
     let mut params: Vec<(String, String)> =
         url::form_urlencoded::parse(query).into_owned().filter(|(name, _)| name != "key").collect();
     let asked = params.iter().find(|(name, _)| name == "agent").map(|(_, agent)| agent.clone());
+    let config = &site.service.config;
+    let dialled = form.iter().find(|(name, _)| name == "To");
+    let dialled = dialled.and_then(|(_, number)| config.agent_at(number)).map(|it| &it.name);
+    let agent = agent_of(&site, asked.as_ref().or(dialled)).clone();
     params.extend(form.into_iter().filter(|(name, _)| TOLD.contains(&name.as_str())));
-    let agent = agent_of(&site, asked.as_ref()).clone();
     let call = site.service.next_call();
     match offer_call(&site.service, call, caller.tenant, &agent).await {
         Ok(slot) => {

@@ -4,6 +4,7 @@
 //! The two, and later the call's leg, only talk over queues: whichever of them breaks, the other
 //! ends the call.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,6 +29,9 @@ use crate::time::{Timestamp, ms};
 const ORDERS_MAX: usize = 8;
 /// What a call has to know and has not taken yet.
 const SAID_MAX: usize = 64;
+
+/// Fields of a peer's own that are kept with its call.
+const HEADERS_MAX: usize = 16;
 
 /// How messages go back to where they came from.
 #[derive(Clone, Debug)]
@@ -88,6 +92,8 @@ pub struct Invited {
     pub to: String,
     /// The peer's name for the call.
     pub call_id: String,
+    /// What a trunk or an exchange says of it in fields of its own: `X-Agent`, `X-Queue`, …
+    pub headers: BTreeMap<String, String>,
 }
 
 /// Where a call's sound will be heard.
@@ -208,6 +214,7 @@ impl Signalling {
             from: caller(request.fields.get("from").unwrap_or_default()),
             to: user(&request.uri),
             call_id: request.fields.get("call-id").unwrap_or_default().to_owned(),
+            headers: request.fields.own().take(HEADERS_MAX).collect(),
         };
         let ringing = Ringing { invited, peer, orders, said: hears, shared: shared.clone() };
         let (orders, said) = (Some(ordered), Some(said));

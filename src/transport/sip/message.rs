@@ -10,6 +10,9 @@ pub(super) const MESSAGE_MAX: usize = 32 * 1024;
 /// Header fields that one message may have.
 const FIELDS_MAX: usize = 256;
 
+/// Longest name and longest value of a field of a peer's own.
+const OWN_MAX: usize = 256;
+
 /// The fields' short names (RFC 3261, 7.3.3 and the registry).
 const SHORT: [(&str, &str); 13] = [
     ("a", "accept-contact"),
@@ -85,6 +88,14 @@ impl Fields {
         self.list(name).any(|listed| listed.eq_ignore_ascii_case(word))
     }
 
+    /// Fields that no standard knows (`X-Queue`), as people write their names, and not too long.
+    pub fn own(&self) -> impl Iterator<Item = (String, String)> {
+        let own = self.0.iter().filter(|(name, value)| {
+            name.starts_with("x-") && name.len() <= OWN_MAX && value.len() <= OWN_MAX
+        });
+        own.map(|(name, value)| (as_written(name), value.clone()))
+    }
+
     /// A field that is a number.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.get(name).and_then(digits)
@@ -101,6 +112,15 @@ impl Fields {
     pub fn tag(&self, name: &str) -> Option<&str> {
         param(Address::parse(self.get(name)?)?.params, "tag")
     }
+}
+
+/// `x-queue-name` as `X-Queue-Name`.
+fn as_written(name: &str) -> String {
+    let word = |word: &str| match word.split_at_checked(1) {
+        Some((first, rest)) => first.to_ascii_uppercase() + rest,
+        None => String::new(),
+    };
+    name.split('-').map(word).collect::<Vec<_>>().join("-")
 }
 
 /// A number, which has no sign.
