@@ -164,3 +164,30 @@ async fn a_server_that_ends_the_call_says_bye_until_it_is_answered() {
     rig.quiet().await;
     assert_eq!(rig.service().sip().unwrap().dialogs(), (0, 0));
 }
+
+/// What pyVoIP does: its ACK and its answer to our BYE have tags that nobody has seen before.
+#[tokio::test]
+async fn a_telephone_that_makes_up_tags_is_understood() {
+    let rig = serve(&[GREETS, "agent.default.limits.idle_s=1"]).await;
+    let mut phone = Phone::new(&rig).await;
+    let offer = phone.offer("0", "sendrecv");
+    phone.invite(&offer, &[]).await;
+    let answer = phone.final_answer().await;
+    phone.take_answer(&answer);
+    let whole = phone.to.clone();
+    phone.to = "<sip:agent@floorkeeper.example>;tag=madeup".to_owned();
+    phone.ack("").await;
+    phone.until("the greeting is heard", |phone| phone.heard_ms() >= 700).await;
+    let bye = phone.until_told("BYE").await;
+    let ok = format!(
+        "SIP/2.0 200 OK\r\nVia: {}\r\nFrom: {whole}\r\nTo: {}x\r\nCall-ID: {}\r\n\
+         CSeq: 1 BYE\r\n\r\n",
+        bye.field("Via").unwrap(),
+        phone.from,
+        phone.call_id
+    );
+    phone.send_text(&ok).await;
+    rig.quiet().await;
+    let page = rig.get("/metrics").await.text();
+    assert!(page.contains("floorkeeper_sip_dropped_total{why=\"nobodys\"} 0"), "{page}");
+}

@@ -218,11 +218,12 @@ impl Door {
     }
 
     fn response(&self, from: SocketAddr, way: Way, response: Response) {
-        let key = (response.fields.get("call-id"), response.fields.tag("to"));
-        let key = match key {
-            (Some(call_id), Some(tag)) => (call_id.to_owned(), tag.to_owned()),
-            _ => return self.shared.counts.add(Count::Nobodys),
+        let Some(call_id) = response.fields.get("call-id").map(str::to_owned) else {
+            return self.shared.counts.add(Count::Nobodys);
         };
+        let tag = response.fields.tag("to").unwrap_or_default().to_owned();
+        // Some telephones answer with a tag of their own: the dialog knows what it has asked.
+        let key = self.shared.dialogs.known((call_id, tag));
         let message = Message::Response(response);
         if self.shared.pass_on(&key, Inbound { from, way, message }).is_some() {
             self.shared.counts.add(Count::Nobodys);

@@ -76,6 +76,21 @@ impl Dialogs {
         Some(entry.inbox.clone())
     }
 
+    /// The key itself where there is such a dialog, else that of the only one of its call.
+    pub fn known(&self, key: Key) -> Key {
+        let table = self.table();
+        if table.dialogs.contains_key(&key) {
+            return key;
+        }
+        let first = (key.0.clone(), String::new());
+        let of_call = table.dialogs.range(first..).take_while(|(known, _)| known.0 == key.0);
+        let mut of_call = of_call.map(|(known, _)| known);
+        match (of_call.next(), of_call.next()) {
+            (Some(only), None) => only.clone(),
+            (Some(_) | None, _) => key,
+        }
+    }
+
     /// This dialog is over, and began with an INVITE of a smaller number.
     pub fn was_over_before(&self, key: &Key, cseq: u32) -> bool {
         let is_over = |entry: &Entry| entry.is_over && entry.cseq < cseq;

@@ -32,7 +32,11 @@ impl Dialog {
         let first = matches!(self.state, State::Ringing) || request.fields.tag("to").is_none();
         let ours = request.fields.tag("to").is_none_or(|tag| tag == self.setup.tag);
         match request.method.as_str() {
-            _ if !ours && request.method == "ACK" => {}
+            // Some telephones give the ACK a tag of its own: who called is meant all the same.
+            "ACK" if !ours && from == self.invite.from => {
+                return self.on_ack(now, cseq, &request, hop);
+            }
+            "ACK" if !ours => {}
             // Not remembered: what is wrong must not answer for what is right and comes later.
             _ if !ours => self.refuse_request(&request, from, 481),
             "ACK" => return self.on_ack(now, cseq, &request, hop),
