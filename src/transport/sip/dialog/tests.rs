@@ -2,12 +2,11 @@
 
 mod refer;
 
-use proptest::prelude::*;
-
 use super::super::message::parse;
 use super::*;
 use crate::codec::g711::Law;
 use crate::time::ms;
+use proptest::prelude::*;
 
 const T1: Duration = ms(500);
 
