@@ -25,7 +25,8 @@ async fn answered(rig: &Rig, dialled: &str, more: &[&str]) -> Value {
     let newest = calls["calls"].as_array().unwrap().iter().max_by_key(|call| {
         call["id"].as_str().unwrap().rsplit('-').next().unwrap().parse::<u64>().unwrap()
     });
-    newest.unwrap().clone()
+    let id = newest.unwrap()["id"].as_str().unwrap().to_owned();
+    rig.get(&format!("/v1/calls/{id}")).await.json()
 }
 
 #[tokio::test]
