@@ -1,4 +1,5 @@
-"""The conversations that every softphone holds. What the agent says is the server's script (.ci/softphones)."""
+"""The conversations that every softphone holds. What the agent says is the server's script
+(.ci/softphones)."""
 
 from __future__ import annotations
 
