@@ -459,6 +459,18 @@ impl HangUp {
         HangUp::Broken,
     ];
 
+    /// What was said before is still to be heard.
+    pub fn lets_finish(self) -> bool {
+        match self {
+            HangUp::CallerGone | HangUp::Misbehaved | HangUp::Broken => false,
+            HangUp::Goodbye
+            | HangUp::HandedOver
+            | HangUp::Drained
+            | HangUp::Idle
+            | HangUp::TooLong => true,
+        }
+    }
+
     /// The stable label of traces, metrics and records.
     pub fn label(self) -> &'static str {
         match self {

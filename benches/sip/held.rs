@@ -60,7 +60,10 @@ pub struct Stats {
 
 /// What keeps a call up.
 enum Hold {
-    Floor(#[allow(dead_code, reason = "the floor notices when it is closed")] TcpStream),
+    /// The floor notices when it is closed.
+    Floor {
+        _open: TcpStream,
+    },
     Phone(Line),
 }
 
@@ -142,7 +145,7 @@ async fn set_up(callee: &Callee, index: usize) -> Result<(Rc<Call>, Hold), Strin
             }
             let port = std::str::from_utf8(&line).ok().and_then(|line| line.trim().parse().ok());
             let port: u16 = port.ok_or("the floor tells no port")?;
-            (SocketAddr::from(([127, 0, 0, 1], port)), Hold::Floor(stream))
+            (SocketAddr::from(([127, 0, 0, 1], port)), Hold::Floor { _open: stream })
         }
         Callee::Phone(trunk) => {
             let mut line = trunk.line();

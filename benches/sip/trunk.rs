@@ -12,6 +12,8 @@ use tokio::time::{Instant, timeout};
 
 /// Said again for the first time after it, then after twice as long.
 const T1: Duration = Duration::from_millis(500);
+/// Answers of one call that may wait to be heard; there are six of them.
+const TOLD_MAX: usize = 64;
 /// What is not answered by then never is.
 const GIVEN_UP: Duration = Duration::from_secs(8);
 
@@ -30,7 +32,7 @@ pub struct Told {
 pub struct Line {
     trunk: Rc<Trunk>,
     index: usize,
-    told: mpsc::UnboundedReceiver<Told>,
+    told: mpsc::Receiver<Told>,
     to: String,
     target: String,
 }
@@ -46,7 +48,7 @@ pub struct Answer {
 }
 
 struct Seat {
-    tell: mpsc::UnboundedSender<Told>,
+    tell: mpsc::Sender<Told>,
     /// Our word that the final answer was heard, for when it comes again.
     ack: Option<String>,
 }
@@ -83,7 +85,7 @@ impl Trunk {
     /// A line of it for one call.
     pub fn line(self: &Rc<Self>) -> Line {
         let index = self.next.replace(self.next.get() + 1);
-        let (tell, told) = mpsc::unbounded_channel();
+        let (tell, told) = mpsc::channel(TOLD_MAX);
         self.seats.borrow_mut().insert(index, Seat { tell, ack: None });
         let to = "<sip:agent@bench.example>".to_owned();
         let target = format!("sip:agent@{}", self.server);
@@ -105,8 +107,8 @@ impl Trunk {
         let Some(seat) = seats.get_mut(&index) else { return };
         match &seat.ack {
             Some(ack) if told.status >= 200 && told.method == "INVITE" => self.send(ack),
-            // Whoever does not listen any more has gone.
-            _ => drop(seat.tell.send(told)),
+            // Whoever does not listen any more has gone; what does not fit is lost.
+            _ => drop(seat.tell.try_send(told)),
         }
     }
 }

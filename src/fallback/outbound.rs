@@ -146,18 +146,16 @@ impl Dialled {
         });
         let known = self.by_tenant.contains_key(tenant) || self.by_tenant.len() < TENANTS_MAX;
         let tenant = if known { tenant } else { "" };
-        let theirs = self.by_tenant.get(tenant);
+        let theirs = self.by_tenant.entry(tenant.to_owned()).or_default();
         let full = [
             free_at(&self.all, policy.per_hour, now_ms),
-            theirs.map_or(free_at(&VecDeque::new(), policy.tenant_per_hour, now_ms), |times| {
-                free_at(times, policy.tenant_per_hour, now_ms)
-            }),
+            free_at(theirs, policy.tenant_per_hour, now_ms),
         ];
         if let Some(at_ms) = full.into_iter().flatten().max() {
             return Err(at_ms);
         }
         self.all.push_back(now_ms);
-        self.by_tenant.entry(tenant.to_owned()).or_default().push_back(now_ms);
+        theirs.push_back(now_ms);
         Ok(())
     }
 }

@@ -36,14 +36,14 @@ impl Line for SipLine {
             let Some(shared) = service.sip() else { return no_line("no SIP is spoken here") };
             match whom(&service, &destination).await {
                 Ok(dial) => ring(shared, dial, &service.config.outbound).await,
-                Err(problem) => Attempt::failed(Outcome::Failed, problem),
+                Err(problem) => Attempt::alone(Outcome::Failed, problem),
             }
         })
     }
 }
 
 fn no_line(why: &str) -> Attempt {
-    Attempt::failed(Outcome::NotDialled, why)
+    Attempt::alone(Outcome::NotDialled, why)
 }
 
 /// Where the INVITE goes, and what it asks for.
@@ -93,13 +93,13 @@ fn with_port(host: &str) -> String {
 async fn ring(shared: &Arc<Shared>, dial: Dial, outbound: &Outbound) -> Attempt {
     let mut leg = match shared.ring(dial).await {
         Rung::Answered(leg) => leg,
-        Rung::Busy => return Attempt::failed(Outcome::NoAnswer, "busy"),
-        Rung::NoAnswer => return Attempt::failed(Outcome::NoAnswer, "it rang, and nobody came"),
-        Rung::Declined => return Attempt::failed(Outcome::NoAnswer, "declined"),
+        Rung::Busy => return Attempt::alone(Outcome::NoAnswer, "busy"),
+        Rung::NoAnswer => return Attempt::alone(Outcome::NoAnswer, "it rang, and nobody came"),
+        Rung::Declined => return Attempt::alone(Outcome::NoAnswer, "declined"),
         Rung::Refused(status) => {
-            return Attempt::failed(Outcome::Failed, format!("refused with SIP {status}"));
+            return Attempt::alone(Outcome::Failed, format!("refused with SIP {status}"));
         }
-        Rung::Unreachable => return Attempt::failed(Outcome::Failed, "nobody answers SIP there"),
+        Rung::Unreachable => return Attempt::alone(Outcome::Failed, "nobody answers SIP there"),
         Rung::NoPlace => return no_line("no place for another dialog"),
         Rung::NoPort(problem) => return no_line(&format!("no port for its sound: {problem}")),
     };
@@ -107,8 +107,8 @@ async fn ring(shared: &Arc<Shared>, dial: Dial, outbound: &Outbound) -> Attempt 
         Some(Who::Person) => {
             Attempt { outcome: Outcome::Connected, detail: "sip".to_owned(), leg: Some(leg) }
         }
-        Some(Who::Machine) => Attempt::failed(Outcome::Voicemail, "a machine answered"),
-        None => Attempt::failed(Outcome::NoAnswer, "hung up before a word"),
+        Some(Who::Machine) => Attempt::alone(Outcome::Voicemail, "a machine answered"),
+        None => Attempt::alone(Outcome::NoAnswer, "hung up before a word"),
     }
 }
 

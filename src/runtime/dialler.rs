@@ -46,8 +46,8 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// Nobody has been reached.
-    pub fn failed(outcome: Outcome, detail: impl Into<String>) -> Attempt {
+    /// There is nobody to be spoken with.
+    pub fn alone(outcome: Outcome, detail: impl Into<String>) -> Attempt {
         Attempt { outcome, detail: detail.into(), leg: None }
     }
 }
@@ -81,7 +81,7 @@ impl Line for Stub {
             Stubbed::Failed => Outcome::Failed,
             Stubbed::Voicemail => Outcome::Voicemail,
         };
-        Box::pin(std::future::ready(Attempt::failed(outcome, "stub")))
+        Box::pin(std::future::ready(Attempt::alone(outcome, "stub")))
     }
 }
 

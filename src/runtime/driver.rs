@@ -332,7 +332,7 @@ impl Driver {
     pub(super) fn desk(&self) -> Option<Desk> {
         let target = self.service.config.outbound.refer_to.clone()?;
         let transfer = self.leg.transfer().filter(|_| self.leg_is_up)?;
-        Some(Desk::Refer { transfer, target })
+        Some(Desk { transfer, target })
     }
 
     /// Lets go of everything but what gates may still be sending, and the leg, which has yet to

@@ -326,7 +326,7 @@ impl Promises {
         let acknowledge_by_ms = now_ms + HANDOFF_MAX.as_millis() as u64;
         let offer = HandoffOffer {
             tenant: promisee.tenant.clone(),
-            target: desk.as_ref().map_or("operators", Desk::target).to_owned(),
+            target: desk.as_ref().map_or("operators", |desk| &desk.target).to_owned(),
             call: promisee.call.clone(),
             incarnation: self.incarnation.clone(),
             why: wish.about.to_owned(),

@@ -1,8 +1,8 @@
-//! Places for connections: so many in all, and so many of one address.
+//! Places for connections and dialogs: so many in all, and so many of one address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How many connections there are, in all and by address.
 #[derive(Debug)]
@@ -25,9 +25,19 @@ impl Places {
         Places { most, most_each, held: Mutex::default() }
     }
 
+    /// How many are held.
+    pub fn held(&self) -> u32 {
+        self.counts().0
+    }
+
+    /// Somebody at this address holds one.
+    pub fn are_held_by(&self, address: IpAddr) -> bool {
+        self.counts().1.contains_key(&address)
+    }
+
     /// One for somebody at this address; `None`: there is none.
     pub fn take(self: Arc<Self>, address: IpAddr) -> Option<Place> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.counts();
         let (total, addresses) = &mut *held;
         let of_address = addresses.entry(address).or_insert(0);
         if *total >= self.most || *of_address >= self.most_each {
@@ -41,11 +51,15 @@ impl Places {
         drop(held);
         Some(Place { places: self, address })
     }
+
+    fn counts(&self) -> MutexGuard<'_, (u32, HashMap<IpAddr, u32>)> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut held = self.places.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.places.counts();
         let (total, addresses) = &mut *held;
         *total = total.saturating_sub(1);
         if let Some(count) = addresses.get_mut(&self.address) {
@@ -70,6 +84,9 @@ mod tests {
         assert!(take("192.0.2.1").is_none(), "the address has its two");
         let last = take("192.0.2.2").expect("the third");
         assert!(take("192.0.2.3").is_none(), "there are three");
+        assert_eq!(places.held(), 3);
+        let held_by = |ip: &str| places.are_held_by(ip.parse().unwrap());
+        assert!(held_by("192.0.2.1") && !held_by("192.0.2.3"), "who has none holds none");
         drop(first);
         assert!(take("192.0.2.3").is_some());
         drop(last);

@@ -4,7 +4,7 @@
 //! levels and times are those that telephone systems have used for it for long: who still speaks
 //! after 2.6 s reads something out.
 
-use crate::audio::CALLER_RATE_HZ;
+use crate::audio::{CALLER_RATE_HZ, level_dbfs};
 
 /// Sound is looked at in pieces of 20 ms.
 const FRAME_MS: u32 = 20;
@@ -115,11 +115,6 @@ impl Answered {
         self.tone = pitch.map(|hz| (hz, lasted_ms));
         lasted_ms >= TONE_MS
     }
-}
-
-fn level_dbfs(frame: &[i16]) -> f32 {
-    let power = frame.iter().map(|&s| f32::from(s).powi(2)).sum::<f32>() / frame.len() as f32;
-    10.0 * (power / 32_768.0_f32.powi(2)).max(1e-12).log10()
 }
 
 /// The frequency of a frame that is one sine, as far as telephones have any.

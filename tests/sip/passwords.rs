@@ -1,6 +1,6 @@
 //! Who may ring only with a password.
 
-use floorkeeper::transport::sip::{Count, digest};
+use floorkeeper::transport::sip::{Count, Credentials, respond};
 
 use crate::conversation::GREETS;
 use crate::phone::{Phone, serve};
@@ -18,7 +18,9 @@ async fn ring(phone: &mut Phone, user: &str, password: &str) -> crate::phone::He
     phone.ack_refusal().await;
     phone.to = to;
     let challenge = asked.field("WWW-Authenticate").unwrap();
-    let answer = digest::answer(challenge, user, password, "INVITE", &phone.uri);
+    let (user, password) = (user.to_owned(), password.to_owned());
+    let credentials = Credentials { user, password };
+    let answer = respond(challenge, &credentials, "INVITE", &phone.uri, "c").unwrap();
     phone.invite(&offer, &[&format!("Authorization: {answer}")]).await;
     phone.final_answer().await
 }

@@ -178,24 +178,10 @@ fn same(one: &str, other: &str) -> bool {
     one.len() == other.len() && differs == 0
 }
 
-/// The answer to a challenge, for those who have to give one.
-pub fn answer(challenge: &str, user: &str, password: &str, method: &str, uri: &str) -> String {
-    let nonce = challenge.split("nonce=\"").nth(1).and_then(|rest| rest.split('"').next());
-    let nonce = nonce.unwrap_or_default().to_owned();
-    let (nc, cnonce) = ("00000001".to_owned(), "c".to_owned());
-    let (user, uri, response) = (user.to_owned(), uri.to_owned(), String::new());
-    let said = Said { user, nonce, uri, response, cnonce, nc, count: 1 };
-    let response = said.expected(method, password);
-    let Said { user, nonce, uri, cnonce, nc, .. } = said;
-    format!(
-        "Digest username=\"{user}\", realm=\"{REALM}\", nonce=\"{nonce}\", uri=\"{uri}\", \
-         response=\"{response}\", algorithm=MD5, qop=auth, nc={nc}, cnonce=\"{cnonce}\""
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::message::{Message, parse};
+    use super::super::respond::{Credentials, respond};
     use super::*;
 
     const URI: &str = "sip:agent@192.0.2.1";
@@ -209,6 +195,11 @@ mod tests {
             Ok(Message::Request(request)) => request,
             other => panic!("{other:?}"),
         }
+    }
+
+    fn answer(challenge: &str, user: &str, password: &str, method: &str, uri: &str) -> String {
+        let (user, password) = (user.to_owned(), password.to_owned());
+        respond(challenge, &Credentials { user, password }, method, uri, "c").unwrap()
     }
 
     fn with(answer: &str) -> Request {
@@ -283,7 +274,8 @@ mod tests {
         ] {
             assert_eq!(asked(door.look(now, ip, &with(&answer))), challenge, "{answer}");
         }
-        let forged = answer("nonce=\"0000000013880000\"", "ada", "secret", "INVITE", URI);
+        let forged = "Digest realm=\"floorkeeper\", nonce=\"0000000013880000\", qop=\"auth\"";
+        let forged = answer(forged, "ada", "secret", "INVITE", URI);
         assert!(asked(door.look(now, ip, &with(&forged))).contains("stale=true"));
     }
 }

@@ -87,54 +87,48 @@ impl Outgoing {
         outgoing
     }
 
-    /// What is to be sent, and where to.
-    pub fn poll_send(&mut self) -> Option<(SocketAddr, Bytes)> {
-        let Outgoing { state, out, .. } = self;
-        out.pop_front().or_else(|| match state {
-            State::Up(dialog) => dialog.poll_send(),
+    /// The call, once it is one.
+    fn up(&self) -> Option<&Dialog> {
+        match &self.state {
+            State::Up(dialog) => Some(dialog),
             State::Asking { .. }
             | State::Ringing { .. }
             | State::Unwanted(_)
             | State::Cancelling(_)
             | State::Over { .. } => None,
-        })
+        }
+    }
+
+    fn up_mut(&mut self) -> Option<&mut Dialog> {
+        match &mut self.state {
+            State::Up(dialog) => Some(dialog),
+            State::Asking { .. }
+            | State::Ringing { .. }
+            | State::Unwanted(_)
+            | State::Cancelling(_)
+            | State::Over { .. } => None,
+        }
+    }
+
+    /// What is to be sent, and where to.
+    pub fn poll_send(&mut self) -> Option<(SocketAddr, Bytes)> {
+        self.out.pop_front().or_else(|| self.up_mut()?.poll_send())
     }
 
     /// What the call has to know.
     pub fn poll_said(&mut self) -> Option<Said> {
-        let Outgoing { state, said, .. } = self;
-        said.pop_front().or_else(|| match state {
-            State::Up(dialog) => dialog.poll_said(),
-            State::Asking { .. }
-            | State::Ringing { .. }
-            | State::Unwanted(_)
-            | State::Cancelling(_)
-            | State::Over { .. } => None,
-        })
+        self.said.pop_front().or_else(|| self.up_mut()?.poll_said())
     }
 
     /// Only what comes again is answered.
     pub fn has_ended(&self) -> bool {
-        match &self.state {
-            State::Up(dialog) => dialog.has_ended(),
-            State::Over { .. } => true,
-            State::Asking { .. }
-            | State::Ringing { .. }
-            | State::Unwanted(_)
-            | State::Cancelling(_) => false,
-        }
+        matches!(self.state, State::Over { .. }) || self.up().is_some_and(Dialog::has_ended)
     }
 
     /// Nothing follows any more.
     pub fn is_over(&self, now: Timestamp) -> bool {
-        match &self.state {
-            State::Up(dialog) => dialog.is_over(now),
-            State::Over { until } => *until <= now,
-            State::Asking { .. }
-            | State::Ringing { .. }
-            | State::Unwanted(_)
-            | State::Cancelling(_) => false,
-        }
+        matches!(self.state, State::Over { until } if until <= now)
+            || self.up().is_some_and(|dialog| dialog.is_over(now))
     }
 
     /// When [`Outgoing::tick`] has something to do.
@@ -182,13 +176,9 @@ impl Outgoing {
 
     /// Whom we rang is to speak with somebody else.
     pub fn refer(&mut self, now: Timestamp, to: &str) {
-        match &mut self.state {
-            State::Up(dialog) => dialog.refer(now, to),
-            State::Asking { .. }
-            | State::Ringing { .. }
-            | State::Unwanted(_)
-            | State::Cancelling(_)
-            | State::Over { .. } => self.said.push_back(Said::Referred(Referred::Unknown)),
+        match self.up_mut() {
+            Some(dialog) => dialog.refer(now, to),
+            None => self.said.push_back(Said::Referred(Referred::Unknown)),
         }
     }
 

@@ -128,7 +128,7 @@ impl SipPort {
         let users = settings.users.clone();
         let doorkeeper = (!users.is_empty()).then(|| Doorkeeper::new(users, rand::random()));
         let shared = Shared {
-            dialogs: Dialogs::new(settings.most as usize, settings.most_each as usize),
+            dialogs: Dialogs::new(settings.most, settings.most_each),
             doorkeeper,
             socket,
             us,

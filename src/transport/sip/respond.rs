@@ -22,7 +22,7 @@ impl std::fmt::Debug for Credentials {
 }
 
 /// The answer to a challenge; none to one that nobody can answer here.
-pub(super) fn respond(
+pub fn respond(
     challenge: &str,
     credentials: &Credentials,
     method: &str,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 
 use super::call::Inbound;
+use crate::transport::places::{Place, Places};
 
 /// Who is in a dialog: the peer's name for it, and the peer's tag. Of a call that we place nobody
 /// knows that tag beforehand, and it is empty; its name is ours, and nobody can guess it.
@@ -15,17 +16,16 @@ pub(super) type Key = (String, String);
 /// Every dialog that there is, or that is remembered for what comes again.
 #[derive(Debug)]
 pub(super) struct Dialogs {
+    /// As many are remembered that are over.
     most: usize,
-    most_each: usize,
+    /// Of those that live.
+    places: Arc<Places>,
     table: Mutex<Table>,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     dialogs: BTreeMap<Key, Entry>,
-    /// Dialogs that live, by the peer's address.
-    by_address: BTreeMap<IpAddr, usize>,
-    living: usize,
     /// Dialogs that are over and only answer what comes again.
     over: usize,
     /// Names of seats.
@@ -47,25 +47,25 @@ struct Entry {
 pub(super) struct Seat {
     key: Key,
     name: u64,
-    ip: IpAddr,
-    is_over: bool,
+    /// For as long as the dialog lives.
+    place: Option<Place>,
     dialogs: Arc<Dialogs>,
 }
 
 impl Dialogs {
-    pub fn new(most: usize, most_each: usize) -> Arc<Dialogs> {
-        Arc::new(Dialogs { most, most_each, table: Mutex::default() })
+    pub fn new(most: u32, most_each: u32) -> Arc<Dialogs> {
+        let places = Arc::new(Places::new(most, most_each));
+        Arc::new(Dialogs { most: most as usize, places, table: Mutex::default() })
     }
 
     /// How many live, and how many are over.
     pub fn counts(&self) -> (usize, usize) {
-        let table = self.table();
-        (table.living, table.over)
+        (self.places.held() as usize, self.table().over)
     }
 
     /// There is one with this address.
     pub fn are_with(&self, ip: IpAddr) -> bool {
-        self.table().by_address.contains_key(&ip)
+        self.places.are_held_by(ip)
     }
 
     /// Where messages for this dialog go.
@@ -105,17 +105,12 @@ impl Dialogs {
         cseq: u32,
         inbox: mpsc::Sender<Inbound>,
     ) -> Option<Seat> {
+        let place = Some(self.places.clone().take(ip)?);
         let mut table = self.table();
-        let each = table.by_address.get(&ip).copied().unwrap_or_default();
-        if table.living >= self.most || each >= self.most_each {
-            return None;
-        }
-        table.living += 1;
         table.next += 1;
         let name = table.next;
-        table.by_address.insert(ip, each + 1);
         table.dialogs.insert(key.clone(), Entry { name, inbox, cseq, is_over: false });
-        Some(Seat { key, name, ip, is_over: false, dialogs: self.clone() })
+        Some(Seat { key, name, place, dialogs: self.clone() })
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -127,12 +122,10 @@ impl Seat {
     /// The dialog is over: its place is somebody else's. `false`: so many are, that this one is not
     /// remembered any longer.
     pub fn retire(&mut self) -> bool {
-        if self.is_over {
+        if self.place.take().is_none() {
             return true;
         }
-        self.is_over = true;
         let mut table = self.dialogs.table();
-        table.leave(self.ip);
         table.over += 1;
         if let Some(entry) = table.dialogs.get_mut(&self.key).filter(|e| e.name == self.name) {
             entry.is_over = true;
@@ -141,25 +134,10 @@ impl Seat {
     }
 }
 
-impl Table {
-    fn leave(&mut self, ip: IpAddr) {
-        self.living -= 1;
-        if let Some(count) = self.by_address.get_mut(&ip) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_address.remove(&ip);
-            }
-        }
-    }
-}
-
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut table = self.dialogs.table();
-        match self.is_over {
-            true => table.over -= 1,
-            false => table.leave(self.ip),
-        }
+        table.over -= usize::from(self.place.is_none());
         // The same call may have begun anew meanwhile.
         if table.dialogs.get(&self.key).is_some_and(|entry| entry.name == self.name) {
             table.dialogs.remove(&self.key);

@@ -285,14 +285,7 @@ where
     /// The provider ends the telephone call when the stream is closed.
     fn hang_up(&mut self, why: HangUp) {
         let close = close_frame(why);
-        let last_words = match why {
-            HangUp::Goodbye
-            | HangUp::HandedOver
-            | HangUp::Drained
-            | HangUp::Idle
-            | HangUp::TooLong => true,
-            HangUp::CallerGone | HangUp::Misbehaved | HangUp::Broken => false,
-        };
+        let last_words = why.lets_finish();
         if last_words {
             self.end_item();
         }

@@ -423,14 +423,11 @@ impl PeerLeg {
 
     fn hang_up(&mut self, now: Timestamp, why: HangUp) {
         let plays_until = self.buffer.plays_until().unwrap_or(now);
-        self.state = match (self.state, why) {
-            (State::Gone(how), _) => State::Gone(how),
-            (State::Held, _) => State::Held,
-            (_, HangUp::CallerGone | HangUp::Misbehaved | HangUp::Broken) => {
-                State::Leaving { from: now, until: now + LEAVE_MAX }
-            }
-            _ => {
-                let from = plays_until + FAR_END;
+        let from = if why.lets_finish() { plays_until + FAR_END } else { now };
+        self.state = match self.state {
+            State::Gone(how) => State::Gone(how),
+            State::Held => State::Held,
+            State::Connecting { .. } | State::Open | State::Leaving { .. } => {
                 State::Leaving { from, until: from + LEAVE_MAX }
             }
         };

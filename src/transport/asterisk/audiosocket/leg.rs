@@ -161,17 +161,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AudioSocketLeg<S> {
     }
 
     fn hang_up(&mut self, now: Timestamp, why: HangUp) {
-        let at = match why {
-            HangUp::CallerGone | HangUp::Misbehaved | HangUp::Broken => now,
-            HangUp::Goodbye
-            | HangUp::HandedOver
-            | HangUp::Drained
-            | HangUp::Idle
-            | HangUp::TooLong => {
-                self.finish(now);
-                self.mouth.plays_until().map_or(now, |until| until.max(now) + FAR_END)
-            }
-        };
+        let mut at = now;
+        if why.lets_finish() {
+            self.finish(now);
+            at = self.mouth.plays_until().map_or(now, |until| until.max(now) + FAR_END);
+        }
         self.state = State::Leaving { at };
     }
 
