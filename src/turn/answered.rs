@@ -2,7 +2,7 @@
 //!
 //! A person says a word or two and waits; a mailbox says whole sentences, or gives a tone. The
 //! levels and times are those that telephone systems have used for it for long: who still speaks
-//! after 2.6 s reads something out.
+//! after 2.2 s reads something out.
 
 use crate::audio::{CALLER_RATE_HZ, level_dbfs};
 
@@ -16,7 +16,7 @@ const WORD_MIN_MS: u32 = 80;
 /// Whoever is silent for so long behind a word waits for an answer.
 const WAITS_MS: u32 = 800;
 /// Who speaks for so long, with shorter pauses, is a machine.
-const GREETING_MAX_MS: u32 = 2_600;
+const GREETING_MAX_MS: u32 = 2_200;
 /// A tone of this length is no voice.
 const TONE_MS: u32 = 240;
 /// How much of a frame's power a tone has.
