@@ -27,6 +27,7 @@ class Plain extends Happenings {
   #microphone = new Microphone();
 
   async connect(withTool) {
+    const since = this.events.length;
     this.pc = new RTCPeerConnection();
     this.pc.addTrack(this.#microphone.stream.getAudioTracks()[0], this.#microphone.stream);
     this.pc.ontrack = ({ track }) => {
@@ -43,7 +44,6 @@ class Plain extends Happenings {
     const reply = await fetch("/v1/realtime/calls", { method: "POST", headers, body });
     this.place = reply.headers.get("location");
     await this.pc.setRemoteDescription({ type: "answer", sdp: await reply.text() });
-    const since = this.events.length;
     await this.event("session.created", since);
     const tools = withTool ? [{ type: "function", name: "get_weather", description: "Tells the weather.", parameters: PARAMETERS }] : [];
     this.send({ type: "session.update", session: { type: "realtime", ...TRANSCRIBED, tools } });
