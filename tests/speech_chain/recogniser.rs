@@ -211,3 +211,39 @@ async fn another_language_is_refused_before_it_starts() {
     assert_eq!(ended.proof, Ok(Evidence::NeverStarted));
     assert_eq!(ended.fault.map(|fault| fault.label()), Some("rejected"));
 }
+
+/// "Mm-hmm" with closed lips at this pitch: two hums, the second higher, and a breath between.
+fn hum(pitch_hz: f32) -> Vec<i16> {
+    let mut phase = 0.0_f32;
+    let sample = |at: usize| {
+        let t = at as f32 / 16_000.0;
+        let (higher, part) = if t < 0.22 { (1.0, t / 0.19) } else { (1.2, (t - 0.26) / 0.28) };
+        phase += std::f32::consts::TAU * pitch_hz * higher / 16_000.0;
+        let overtone = |n: u16| {
+            let n = f32::from(n);
+            // Closed lips let little through above the first formant.
+            (phase * n).sin() / (1.0 + (pitch_hz * n / 280.0).powi(2))
+        };
+        let loudness = (part.clamp(0.0, 1.0) * std::f32::consts::PI).sin().max(0.0).sqrt();
+        ((1..12).map(overtone).sum::<f32>() * loudness * 6_000.0) as i16
+    };
+    let silence = || vec![0_i16; 4_800];
+    let hum: Vec<i16> = (0..8_640).map(sample).collect();
+    [silence(), hum, silence()].concat()
+}
+
+/// DESIGN 4: what only says "go on" takes no floor, so a hum must never become a word.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hum_is_written_as_a_hum_or_not_at_all() {
+    let Some(around) = surroundings("a_hum_is_written_as_a_hum") else { return };
+    let asr = recogniser(&around);
+    for pitch_hz in [95.0, 110.0, 125.0, 150.0, 190.0, 220.0] {
+        let (signals, ended) = listen(&asr, &hum(pitch_hz), 120).await;
+        assert_eq!(ended, Ended::completed());
+        let barge_in = floorkeeper::turn::bargein::BargeIn::default();
+        for AsrSignal { transcript, .. } in signals {
+            let words = &transcript.text;
+            assert!(words.is_empty() || barge_in.is_backchannel(words), "{pitch_hz} Hz: {words:?}");
+        }
+    }
+}

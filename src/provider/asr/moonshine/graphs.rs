@@ -51,9 +51,10 @@ impl Graphs {
 
     /// Writes down what is said in this sound (16 kHz, -1 to 1). Blocks for about 1 % of its
     /// length.
-    pub(super) fn write_down(&mut self, mut sound: Vec<f32>) -> ort::Result<Written> {
+    pub(super) fn write_down(&mut self, sound: &[f32]) -> ort::Result<Written> {
+        let mut sound = Cow::Borrowed(sound);
         if sound.len() < SAMPLES_MIN {
-            sound.resize(SAMPLES_MIN, 0.0);
+            sound.to_mut().resize(SAMPLES_MIN, 0.0);
         }
         let seconds = sound.len() as f32 / 16_000.0;
         let most = TOKENS_MIN.max((seconds * TOKENS_PER_S) as usize);

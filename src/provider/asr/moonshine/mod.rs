@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
 
 use self::graphs::Graphs;
+use self::hum::HumEar;
 use self::tokenizer::Vocabulary;
 use self::utterance::Utterance;
 use super::{Asr, AsrInput, AsrOptions, AsrSignal};
@@ -23,6 +24,7 @@ use crate::provider::{BuildError, Cancel, Ended, Entry, Run, Surroundings, table
 
 mod graphs;
 mod guard;
+mod hum;
 mod tokenizer;
 mod utterance;
 
@@ -60,6 +62,8 @@ pub struct Moonshine {
     free: Arc<Semaphore>,
     /// Hears whether there is speech at all.
     detector: SharedDetector,
+    /// Hears whether a sound is a hum.
+    hums: HumEar,
 }
 
 impl Moonshine {
@@ -85,6 +89,7 @@ impl Moonshine {
             free: Arc::new(Semaphore::new(graphs.len())),
             idle: std::sync::Mutex::new(graphs),
             detector,
+            hums: HumEar::new(),
         })
     }
 }

@@ -326,7 +326,7 @@ impl Moonshine {
         }
         let mut copy = Borrowed::from(self);
         let graphs = copy.graphs.as_mut().ok_or("there is no idle copy of the model")?;
-        let written = graphs.write_down(sound).map_err(|error| error.to_string())?;
+        let written = graphs.write_down(&sound).map_err(|error| error.to_string())?;
         drop(copy);
         let tokens = without_loop(&written.tokens);
         // The end marker is one more token that the model was more or less sure of.
@@ -335,7 +335,7 @@ impl Moonshine {
         let text = cleaned(&self.vocabulary.text(tokens));
         let looped = tokens.len() < written.tokens.len();
         let may_be_said = heard.may_hold(text.split(' ').count()) && heard.believes(mean, looped);
-        if text.is_empty() || !may_be_said {
+        if text.is_empty() || !may_be_said || self.hums.invented(&text, &sound) {
             tracing::debug!(mean, "moonshine: nothing that can be believed");
             return Ok(Piece::default());
         }

@@ -1,0 +1,127 @@
+//! Tells a hum from words by its sound: lips that stay closed make one colour from beginning to
+//! end, and a word is made of changes. Asked for words, the model writes "Well." or "The." for it.
+
+use std::sync::Arc;
+
+use realfft::{RealFftPlanner, RealToComplex};
+
+/// 32 ms at 16 kHz.
+const WINDOW: usize = 512;
+/// Upper edges of the bands, in bins of 31.25 Hz: 500, 1000, 1700, 2700 and 3800 Hz; a telephone
+/// passes them.
+const EDGES: [usize; 5] = [16, 32, 54, 86, 122];
+/// What lies below is no voice.
+const LOWEST_BIN: usize = 3;
+/// A window that is so much quieter than the loudest is the breath between two hums, or nothing.
+const LOUD_DB: f32 = 10.0;
+/// What is so much weaker than the whole is the line's noise.
+const FLOOR_DB: f32 = -25.0;
+/// So much a band may change. Measured: hums up to 5.9 dB, whole words of people from 10 dB.
+const CHANGE_MAX_DB: f32 = 6.0;
+/// What the model writes for a hum and is right with.
+const HUMS: [&str; 14] =
+    ["mm", "mmm", "hmm", "hm", "mhm", "m", "um", "uh", "huh", "ah", "oh", "eh", "er", "aha"];
+
+/// Listens for hums.
+pub(super) struct HumEar {
+    transform: Arc<dyn RealToComplex<f32>>,
+    shape: Vec<f32>,
+}
+
+impl HumEar {
+    pub(super) fn new() -> HumEar {
+        let turn = |at: usize| std::f32::consts::TAU * at as f32 / WINDOW as f32;
+        HumEar {
+            transform: RealFftPlanner::new().plan_fft_forward(WINDOW),
+            shape: (0..WINDOW).map(|at| 0.5 - 0.5 * turn(at).cos()).collect(),
+        }
+    }
+
+    /// The model wrote words for a sound (16 kHz) that holds none.
+    pub(super) fn invented(&self, text: &str, sound: &[f32]) -> bool {
+        let lower = text.to_lowercase();
+        let mut words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        !words.all(|word| HUMS.contains(&word)) && self.change_db(sound) <= CHANGE_MAX_DB
+    }
+
+    /// How much the band that changes most does change while it is loud.
+    fn change_db(&self, sound: &[f32]) -> f32 {
+        let windows: Vec<(f32, [f32; EDGES.len()])> =
+            sound.chunks_exact(WINDOW).map(|window| self.colour(window)).collect();
+        let loudest = windows.iter().map(|(level, _)| *level).fold(f32::MIN, f32::max);
+        let loud = windows.iter().filter(|(level, _)| *level > loudest - LOUD_DB);
+        let (mut least, mut most) = ([f32::MAX; EDGES.len()], [f32::MIN; EDGES.len()]);
+        for (_, colour) in loud {
+            for (band, share) in colour.iter().enumerate() {
+                least[band] = least[band].min(*share);
+                most[band] = most[band].max(*share);
+            }
+        }
+        most.iter().zip(least).map(|(most, least)| most - least).fold(0.0, f32::max)
+    }
+
+    /// How loud a window is, and each band beside the whole, in dB.
+    fn colour(&self, window: &[f32]) -> (f32, [f32; EDGES.len()]) {
+        let mut shaped: Vec<f32> = window.iter().zip(&self.shape).map(|(s, w)| s * w).collect();
+        let mut spectrum = self.transform.make_output_vec();
+        let transformed = self.transform.process(&mut shaped, &mut spectrum);
+        debug_assert!(transformed.is_ok(), "the lengths are those of the plan");
+        let power = |from: usize, to: usize| -> f32 {
+            spectrum[from..to].iter().map(|bin| bin.norm_sqr()).sum::<f32>() + f32::MIN_POSITIVE
+        };
+        let db = |power: f32| 10.0 * power.log10();
+        let whole = power(LOWEST_BIN, EDGES[EDGES.len() - 1]);
+        let mut from = LOWEST_BIN;
+        let colour = EDGES.map(|to| {
+            let band = power(std::mem::replace(&mut from, to), to);
+            db(band / whole).max(FLOOR_DB)
+        });
+        (db(whole), colour)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Overtones of a voice; `open` gives how much of those above 1 kHz comes out, by time in s.
+    fn voice(seconds: f32, open: impl Fn(f32) -> f32) -> Vec<f32> {
+        let sample = |at: usize| {
+            let t = at as f32 / 16_000.0;
+            let overtone = |n: u16| {
+                let hz = 120.0 * f32::from(n);
+                let share = if hz < 1_000.0 { 1.0 } else { open(t) };
+                (std::f32::consts::TAU * hz * t).sin() * share / f32::from(n)
+            };
+            (1..26).map(overtone).sum::<f32>() * 0.1
+        };
+        (0..(seconds * 16_000.0) as usize).map(sample).collect()
+    }
+
+    #[test]
+    fn one_colour_holds_no_words_but_a_hum_that_was_written_stays() {
+        let (ear, hum) = (HumEar::new(), voice(0.5, |_| 0.2));
+        for invented in ["Well,", "The.", "With him,", "Uh, I mean that"] {
+            assert!(ear.invented(invented, &hum), "{invented}");
+        }
+        for right in ["Uh-huh", "Mm-hmm,", "Um."] {
+            assert!(!ear.invented(right, &hum), "{right}");
+        }
+    }
+
+    #[test]
+    fn a_mouth_that_opens_says_a_word() {
+        let (ear, word) = (HumEar::new(), voice(0.5, |t| if t < 0.2 { 0.05 } else { 1.0 }));
+        assert!(!ear.invented("No.", &word));
+    }
+
+    #[test]
+    fn silence_around_it_and_breath_within_change_nothing() {
+        let quiet = voice(0.1, |_| 1.0).iter().map(|sample| sample * 0.02).collect::<Vec<_>>();
+        let hum = voice(0.25, |_| 0.2);
+        let sound = [vec![0.0; 4_000], hum.clone(), quiet, hum, vec![0.0; 4_800]].concat();
+        let ear = HumEar::new();
+        // Windows that are half hum and half breath keep the hum's colour.
+        assert!(ear.invented("Well.", &sound), "{} dB", ear.change_db(&sound));
+    }
+}
