@@ -365,6 +365,23 @@ fn a_dialler_that_cannot_dial_is_refused() {
              yours to show, as in \"+15550100\"",
         ),
         (
+            "[callback]\ndialler = \"twilio\"\n[outbound]\nfrom = \"+15550100\"\n[twilio]\n\
+             auth_token_env = \"TOKEN\"\n[public]\nurl = \"https://voice.example.com\"\n"
+                .to_owned(),
+            "default: twilio.account_sid: Twilio's API is asked, and this is not said; say \
+             twilio.account_sid as well, which callback.dialler needs",
+        ),
+        (
+            "[twilio]\napi_url = \"http://api.example\"\n".to_owned(),
+            "test.toml:2: twilio.api_url: this is no https address, and none of this machine; \
+             write \"https://api.twilio.com\"",
+        ),
+        (
+            "[twilio]\naccount_sid = \"AC1/../x\"\n".to_owned(),
+            "test.toml:2: twilio.account_sid: \"AC1/../x\" is no account's name; write \"AC…\", \
+             as the console shows it",
+        ),
+        (
             "[outbound]\nallow = [\"1555\"]\n".to_owned(),
             "test.toml:2: outbound.allow: \"1555\" is neither the beginning of a number nor a SIP \
              address; write [\"+1555\", \"sip:*@desk.example\", \"sip:ada@192.0.2.7:5060\"]",

@@ -60,7 +60,7 @@ pub use show::{Origins, Resolved};
 pub use sip::{Sip, Trunk};
 pub use template::{CALL_VARIABLES, Template};
 pub use tls::Tls;
-pub use twilio::Twilio;
+pub use twilio::{Refuse, Twilio};
 pub use webrtc::WebRtc;
 
 use raw::Node;
@@ -272,15 +272,18 @@ impl Config {
         let warnings = warnings.chain(webrtc.warning(listen)).collect();
         let tls = Tls::read(reader, paths);
         let (dialling, sip) = (Dialling::read(reader), Sip::read(reader, paths, tls.as_ref()));
+        let (public_url, twilio) = (auth::public_url(reader), Twilio::read(reader));
+        let dials = outbound::Dials { by: dialling.by, sip: &sip, twilio: &twilio };
+        let outbound = Outbound::read(reader, &dials, public_url.as_ref());
         let agents = agent::read(reader, &tools, &classes);
         Config {
             listen,
-            public_url: auth::public_url(reader),
-            twilio: Twilio::read(reader),
+            public_url,
+            twilio,
             tls,
             webrtc,
             asterisk: Asterisk::read(reader),
-            outbound: Outbound::read(reader, &dialling, &sip),
+            outbound,
             sip,
             auth,
             warnings,

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use super::promises::{DialledBy, Dialling};
+use url::Url;
+
+use super::promises::DialledBy;
 use super::reader::Reader;
-use super::{CALL_VARIABLES, Sip, Template};
+use super::{CALL_VARIABLES, Sip, Template, Twilio};
 use crate::fallback::outbound::{Pattern, Policy};
 
 /// `[outbound]`.
@@ -26,9 +28,20 @@ pub struct Outbound {
     pub refer_to: Option<String>,
 }
 
+/// Who dials, and with what.
+pub(super) struct Dials<'a> {
+    pub by: DialledBy,
+    pub sip: &'a Sip,
+    pub twilio: &'a Twilio,
+}
+
 impl Outbound {
-    pub(super) fn read(reader: &mut Reader<'_>, dialling: &Dialling, sip: &Sip) -> Outbound {
-        let dials = dialling.by == DialledBy::Sip;
+    pub(super) fn read(
+        reader: &mut Reader<'_>,
+        dials: &Dials<'_>,
+        public: Option<&Url>,
+    ) -> Outbound {
+        let here = matches!(dials.by, DialledBy::Sip | DialledBy::Twilio);
         let allow = patterns(reader, "outbound.allow");
         let per_hour = "a number of dials (0 dials nothing)";
         let machine_ms = reader.number(
@@ -40,7 +53,7 @@ impl Outbound {
         let outbound = Outbound {
             policy: Policy {
                 // Workers over HTTP have rules of their own, unless we have some.
-                allow: (dials || !allow.is_empty()).then_some(allow),
+                allow: (here || !allow.is_empty()).then_some(allow),
                 deny: patterns(reader, "outbound.deny"),
                 per_hour: reader.number("outbound.per_hour", 60, 0..=100_000, per_hour) as u32,
                 tenant_per_hour: reader.number(
@@ -56,8 +69,13 @@ impl Outbound {
             greeting: greeting(reader),
             refer_to: address(reader, "handoff.refer_to"),
         };
-        if dials {
-            check(reader, &outbound, sip);
+        match dials.by {
+            DialledBy::Workers | DialledBy::Stub => {}
+            DialledBy::Sip => check_sip(reader, &outbound, dials.sip),
+            DialledBy::Twilio => {
+                dials.twilio.check_api(reader, "callback.dialler", public);
+                check_number(reader, &outbound);
+            }
         }
         outbound
     }
@@ -124,7 +142,7 @@ fn address(reader: &mut Reader<'_>, key: &str) -> Option<String> {
 }
 
 /// Who dials has to be able to, and to say who they are.
-fn check(reader: &mut Reader<'_>, outbound: &Outbound, sip: &Sip) {
+fn check_sip(reader: &mut Reader<'_>, outbound: &Outbound, sip: &Sip) {
     if sip.listen.is_none() {
         let problem = "\"sip\" dials, and no SIP is spoken here";
         reader.refuse("callback.dialler", problem, "say in sip.listen where it is");
@@ -138,6 +156,16 @@ fn check(reader: &mut Reader<'_>, outbound: &Outbound, sip: &Sip) {
     if outbound.from.is_empty() {
         let problem = "whoever is rung sees no number";
         let right = "write the number that is yours to show, as in \"+15550100\"";
+        reader.refuse("outbound.from", problem, right);
+    }
+}
+
+/// Twilio shows no names, and no number that it has not given out or verified.
+fn check_number(reader: &mut Reader<'_>, outbound: &Outbound) {
+    let digits = outbound.from.strip_prefix('+').unwrap_or_default();
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        let problem = format!("\"{}\" is no number that Twilio rings from", outbound.from);
+        let right = "write a number of the account's, as in \"+15550100\"";
         reader.refuse("outbound.from", problem, right);
     }
 }

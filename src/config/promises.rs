@@ -44,6 +44,8 @@ pub enum DialledBy {
     Stub,
     /// This server, over SIP.
     Sip,
+    /// This server, by Twilio's REST API.
+    Twilio,
 }
 
 /// What an attempt of the stub comes to.
@@ -70,13 +72,14 @@ impl Choice for Stubbed {
 
 impl Dialling {
     pub(super) fn read(reader: &mut Reader<'_>) -> Dialling {
-        let who = reader.one_of("callback.dialler", ["none", "stub", "sip"]);
+        let who = reader.one_of("callback.dialler", ["none", "stub", "sip", "twilio"]);
         let stub_outcome = reader.choice("callback.stub_outcome", "connected");
         Dialling {
             stub_outcome,
             by: match who {
                 "stub" => DialledBy::Stub,
                 "sip" => DialledBy::Sip,
+                "twilio" => DialledBy::Twilio,
                 _ => DialledBy::Workers,
             },
             at_once: reader.number("callback.dials_max", 4, 1..=1_000, "a number of calls") as u32,
@@ -104,7 +107,7 @@ impl Webhooks {
     }
 }
 
-fn is_this_machine(host: &str) -> bool {
+pub(super) fn is_this_machine(host: &str) -> bool {
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }

@@ -1,16 +1,12 @@
 //! Dials over SIP: through a trunk, or where a SIP address says.
 
-use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 
 use super::dialler::{Attempt, Dialled, Line};
 use super::service::Service;
 use crate::config::Outbound;
-use crate::leg::FromCaller;
 use crate::store::{Outcome, Record};
-use crate::transport::Leg;
 use crate::transport::sip::{Credentials, Dial, Rung, Shared};
-use crate::turn::answered::{Answered, Who};
 
 /// The port of SIP where an address names none.
 const PORT: u16 = 5060;
@@ -32,18 +28,16 @@ impl Line for SipLine {
     fn dial(&self, record: &Record) -> Dialled {
         let (service, destination) = (self.0.upgrade(), record.offer.destination.clone());
         Box::pin(async move {
-            let Some(service) = service else { return no_line("the server ends") };
-            let Some(shared) = service.sip() else { return no_line("no SIP is spoken here") };
+            let Some(service) = service else { return Attempt::no_line("the server ends") };
+            let Some(shared) = service.sip() else {
+                return Attempt::no_line("no SIP is spoken here");
+            };
             match whom(&service, &destination).await {
                 Ok(dial) => ring(shared, dial, &service.config.outbound).await,
                 Err(problem) => Attempt::alone(Outcome::Failed, problem),
             }
         })
     }
-}
-
-fn no_line(why: &str) -> Attempt {
-    Attempt::alone(Outcome::NotDialled, why)
 }
 
 /// Where the INVITE goes, and what it asks for.
@@ -91,7 +85,7 @@ fn with_port(host: &str) -> String {
 }
 
 async fn ring(shared: &Arc<Shared>, dial: Dial, outbound: &Outbound) -> Attempt {
-    let mut leg = match shared.ring(dial).await {
+    let leg = match shared.ring(dial).await {
         Rung::Answered(leg) => leg,
         Rung::Busy => return Attempt::alone(Outcome::NoAnswer, "busy"),
         Rung::NoAnswer => return Attempt::alone(Outcome::NoAnswer, "it rang, and nobody came"),
@@ -100,35 +94,12 @@ async fn ring(shared: &Arc<Shared>, dial: Dial, outbound: &Outbound) -> Attempt 
             return Attempt::alone(Outcome::Failed, format!("refused with SIP {status}"));
         }
         Rung::Unreachable => return Attempt::alone(Outcome::Failed, "nobody answers SIP there"),
-        Rung::NoPlace => return no_line("no place for another dialog"),
-        Rung::NoPort(problem) => return no_line(&format!("no port for its sound: {problem}")),
+        Rung::NoPlace => return Attempt::no_line("no place for another dialog"),
+        Rung::NoPort(problem) => {
+            return Attempt::no_line(format!("no port for its sound: {problem}"));
+        }
     };
-    match who(&mut *leg, outbound).await {
-        Some(Who::Person) => {
-            Attempt { outcome: Outcome::Connected, detail: "sip".to_owned(), leg: Some(leg) }
-        }
-        Some(Who::Machine) => Attempt::alone(Outcome::Voicemail, "a machine answered"),
-        None => Attempt::alone(Outcome::NoAnswer, "hung up before a word"),
-    }
-}
-
-/// Who has answered; none: they have gone.
-async fn who(leg: &mut dyn Leg, outbound: &Outbound) -> Option<Who> {
-    let Some(limit) = outbound.machine else { return Some(Who::Person) };
-    let mut answered = Answered::new(limit.as_millis() as u32);
-    loop {
-        match poll_fn(|cx| leg.poll_recv(cx)).await {
-            FromCaller::Audio(samples) => {
-                if let Some(who) = answered.hear(&samples) {
-                    return Some(who);
-                }
-            }
-            // Machines press no keys.
-            FromCaller::Dtmf(_) => return Some(Who::Person),
-            FromCaller::Gone { .. } => return None,
-            _ => {}
-        }
-    }
+    Attempt::with(leg, outbound.machine, "sip").await
 }
 
 #[cfg(test)]

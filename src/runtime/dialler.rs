@@ -4,7 +4,7 @@
 //! A record whose claim lapsed while it was being dialled is never claimed again (`unknown_dial`),
 //! so that nothing here dials twice.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,16 @@ use super::operated::NotDialled;
 use super::phone;
 use super::promises::{Promises, unix_ms};
 use super::service::{Accepted, Service};
+use super::twilio::TwilioLine;
 use super::variables::Variables;
 use crate::admission::{Offer, OwnerId, Release};
 use crate::codec::g711;
 use crate::config::{Agent, DialledBy, Stubbed};
 use crate::evidence::Evidence;
+use crate::leg::FromCaller;
 use crate::store::{Change, Outcome, Record, Refused, Settlement};
 use crate::transport::Leg;
+use crate::turn::answered::{Answered, Who};
 
 /// How often it is looked for due ones where nothing changes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -37,10 +40,13 @@ const DIAL_OWNERS: u64 = 1 << 60;
 
 /// What an attempt came to.
 pub struct Attempt {
-    /// In a word.
-    pub outcome: Outcome,
+    /// In a word; none: nobody knows, and it is not settled. Its claim lapses, so that nobody dials
+    /// again by themselves.
+    pub outcome: Option<Outcome>,
     /// In others.
     pub detail: String,
+    /// When to try again, where somebody has said so.
+    pub retry_at_ms: Option<u64>,
     /// Who has been reached, to be spoken with.
     pub leg: Option<Box<dyn Leg>>,
 }
@@ -48,7 +54,54 @@ pub struct Attempt {
 impl Attempt {
     /// There is nobody to be spoken with.
     pub fn alone(outcome: Outcome, detail: impl Into<String>) -> Attempt {
-        Attempt { outcome, detail: detail.into(), leg: None }
+        Attempt { outcome: Some(outcome), detail: detail.into(), retry_at_ms: None, leg: None }
+    }
+
+    /// Nothing was dialled.
+    pub fn no_line(why: impl Into<String>) -> Attempt {
+        Attempt::alone(Outcome::NotDialled, why)
+    }
+
+    /// The same, and there may be a line after this time.
+    pub fn not_now(why: impl Into<String>, after: Option<Duration>) -> Attempt {
+        let retry_at_ms = after.map(|after| unix_ms() + after.as_millis() as u64);
+        Attempt { retry_at_ms, ..Attempt::no_line(why) }
+    }
+
+    /// Somebody may have been rung.
+    pub fn unknown(why: impl Into<String>) -> Attempt {
+        Attempt { outcome: None, ..Attempt::no_line(why) }
+    }
+
+    /// Whoever has answered on this leg is listened to for so long at most, and is then spoken with
+    /// where they are a person. Without a limit all are.
+    pub async fn with(mut leg: Box<dyn Leg>, limit: Option<Duration>, line: &str) -> Attempt {
+        match who(&mut *leg, limit).await {
+            Some(Who::Person) => {
+                Attempt { leg: Some(leg), ..Attempt::alone(Outcome::Connected, line) }
+            }
+            Some(Who::Machine) => Attempt::alone(Outcome::Voicemail, "a machine answered"),
+            None => Attempt::alone(Outcome::NoAnswer, "hung up before a word"),
+        }
+    }
+}
+
+/// Who has answered; none: they have gone.
+async fn who(leg: &mut dyn Leg, limit: Option<Duration>) -> Option<Who> {
+    let Some(limit) = limit else { return Some(Who::Person) };
+    let mut answered = Answered::new(limit.as_millis() as u32);
+    loop {
+        match poll_fn(|cx| leg.poll_recv(cx)).await {
+            FromCaller::Audio(samples) => {
+                if let Some(who) = answered.hear(&samples) {
+                    return Some(who);
+                }
+            }
+            // Machines press no keys.
+            FromCaller::Dtmf(_) => return Some(Who::Person),
+            FromCaller::Gone { .. } => return None,
+            _ => {}
+        }
     }
 }
 
@@ -59,6 +112,11 @@ pub type Dialled = Pin<Box<dyn Future<Output = Attempt> + Send>>;
 pub trait Line: Send + Sync {
     /// Its name, as a worker's.
     fn name(&self) -> &'static str;
+
+    /// What its far end has buffered is thrown away when the agent pauses.
+    fn stops_at_pause(&self) -> bool {
+        false
+    }
 
     /// Rings, and tells what it came to. It answers in its own time; one that takes longer than the
     /// claim is `unknown_dial`.
@@ -93,6 +151,7 @@ pub(super) fn begin(service: &Arc<Service>) {
         DialledBy::Workers => return,
         DialledBy::Stub => Arc::new(Stub(dialling.stub_outcome)),
         DialledBy::Sip => Arc::new(SipLine::new(service)),
+        DialledBy::Twilio => Arc::new(TwilioLine::new(service)),
     };
     let dialler = Dialler {
         line,
@@ -142,7 +201,7 @@ impl Dialler {
                     Ok(reached) => {
                         drop(place);
                         if let Some(reached) = reached {
-                            reached.speak(service).await;
+                            reached.speak(service, line.stops_at_pause()).await;
                         }
                     }
                     Err(refused) => {
@@ -184,8 +243,14 @@ async fn dial(
         Err(NotDialled::Forbidden { .. }) => return Ok(None),
         Err(NotDialled::Refused(refused)) => return Err(refused),
     };
-    let Attempt { outcome, detail, leg } = line.dial(&record).await;
-    let settled = settle(outcome, None, &detail).await;
+    let Attempt { outcome, detail, retry_at_ms, leg } = line.dial(&record).await;
+    let settled = match outcome {
+        Some(outcome) => settle(outcome, retry_at_ms, &detail).await.map(drop),
+        None => {
+            tracing::warn!("{id}: nobody knows whether it was dialled: {detail}");
+            Ok(())
+        }
+    };
     let Some(leg) = leg else {
         if let Some(lease) = slot.use_it() {
             service.gates.settle(lease, Release::Completed(Evidence::Completed));
@@ -201,7 +266,7 @@ async fn dial(
 
 impl Reached {
     /// The agent speaks with them, as with everybody who rings.
-    async fn speak(self, service: Arc<Service>) {
+    async fn speak(self, service: Arc<Service>, stops_at_pause: bool) {
         let Reached { record, leg, slot } = self;
         let mut slot = slot.of_caller(service.callers.arrive());
         let Some(lease) = slot.use_it() else { return };
@@ -228,7 +293,7 @@ impl Reached {
             params: params.map(|(name, value)| (name.to_owned(), value)).into(),
         };
         let tenant = service.tenants.find(Some(&offer.tenant));
-        let settings = phone::settings(&service, &agent, &known, g711::RATE_HZ, false);
+        let settings = phone::settings(&service, &agent, &known, g711::RATE_HZ, stops_at_pause);
         let accepted = Accepted::new(&service, call, tenant, &agent, &known);
         service.run_call(lease, accepted, settings, leg).await;
         drop(slot);

@@ -18,6 +18,7 @@ use super::dialler;
 use super::gates::Gates;
 use super::operated::{Authorities, bound};
 use super::service::Service;
+use super::twilio::Twilio;
 use super::webhook::{Hooks, News};
 use crate::admission::Cancelled;
 use crate::call::{Arranged, CONNECT_MAX, HANDOFF_MAX, Wish};
@@ -109,6 +110,9 @@ pub async fn open(service: &Arc<Service>) -> Result<(), OpenError> {
     }
     tokio::spawn(promises.clone().keep());
     service.set_promises(promises);
+    if let Some(twilio) = Twilio::open(config)? {
+        service.set_twilio(twilio);
+    }
     dialler::begin(service);
     Ok(())
 }

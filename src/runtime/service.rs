@@ -20,6 +20,7 @@ use super::metrics::Metrics;
 use super::promises::Promises;
 use super::prompts::PromptSounds;
 use super::record::{Record, Registry};
+use super::twilio::Twilio;
 use super::variables::Variables;
 use crate::admission::limits::Limits;
 use crate::admission::{Lease, Release};
@@ -62,6 +63,7 @@ pub struct Service {
     backends: OnceLock<Backends>,
     promises: OnceLock<Arc<Promises>>,
     sip: OnceLock<Arc<sip::Shared>>,
+    twilio: OnceLock<Arc<Twilio>>,
     /// What came by AudioSocket and went no further.
     pub audiosocket: Arc<audiosocket::Counts>,
     draining: AtomicBool,
@@ -129,6 +131,7 @@ impl Service {
             backends: OnceLock::new(),
             promises: OnceLock::new(),
             sip: OnceLock::new(),
+            twilio: OnceLock::new(),
             audiosocket: Arc::default(),
             draining: AtomicBool::new(false),
             ending: tokio::sync::watch::Sender::new(false),
@@ -149,6 +152,17 @@ impl Service {
     /// What telephone calls share, where there are any.
     pub fn sip(&self) -> Option<&Arc<sip::Shared>> {
         self.sip.get()
+    }
+
+    /// Calls that Twilio makes for us, where it does.
+    pub fn twilio(&self) -> Option<&Arc<Twilio>> {
+        self.twilio.get()
+    }
+
+    /// Twilio can make calls.
+    pub fn set_twilio(&self, twilio: Arc<Twilio>) {
+        // Only the start sets it, once.
+        let _ = self.twilio.set(twilio);
     }
 
     /// Telephones can ring.

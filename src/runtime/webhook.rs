@@ -10,22 +10,16 @@ use bytes::Bytes;
 use hmac::{Hmac, KeyInit, Mac};
 use http::{StatusCode, header};
 use http_body_util::Full;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use sha2::Sha256;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio_rustls::TlsConnector;
 use url::Url;
 
+use super::elsewhere::Elsewhere;
 use super::promise_json;
 use super::promises::unix_ms;
 use crate::config::{Config, Webhook};
 use crate::id::hex;
-use crate::provider::tls::{connector, host_of};
 use crate::store::{Handoff, OpenError, Record};
 
 /// Events that wait to be told.
@@ -195,11 +189,8 @@ async fn tell_all(target: Target, mut events: mpsc::Receiver<Event>, counters: A
 
 /// Where events go.
 struct Target {
-    host: String,
-    port: u16,
+    to: Elsewhere,
     path: String,
-    authority: String,
-    tls: Option<(TlsConnector, ServerName<'static>)>,
     secret: Option<Vec<u8>>,
 }
 
@@ -213,35 +204,20 @@ enum Told {
 
 impl Target {
     fn new(table: &str, url: &Url, secret: Option<Vec<u8>>) -> Result<Target, OpenError> {
-        let host = host_of(url).unwrap_or_default();
-        let wrong = || OpenError::Config {
+        let to = Elsewhere::at(url).ok_or_else(|| OpenError::Config {
             key: format!("{table}.webhook_url"),
             problem: "its host can have no certificate".to_owned(),
             right: "write a host's name".to_owned(),
-        };
-        let tls = match url.scheme() {
-            "https" => {
-                let name = ServerName::try_from(host.clone()).map_err(|_| wrong())?;
-                Some((connector(None).map_err(|_| wrong())?, name))
-            }
-            _ => None,
-        };
+        })?;
         let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
-        let shown = url.host_str().unwrap_or_default();
-        Ok(Target {
-            port: url.port_or_known_default().unwrap_or(80),
-            path: format!("{}{query}", url.path()),
-            authority: url.port().map_or(shown.to_owned(), |port| format!("{shown}:{port}")),
-            host,
-            tls,
-            secret,
-        })
+        Ok(Target { to, path: format!("{}{query}", url.path()), secret })
     }
 
     /// Tells it once.
     async fn tell(&self, event: &Event) -> Told {
-        let answered = tokio::time::timeout(TRY_MAX, self.post(event)).await;
-        match answered.ok().flatten() {
+        let Some(request) = self.request(event) else { return Told::Refused };
+        let answered = tokio::time::timeout(TRY_MAX, self.to.tell(request)).await;
+        match answered.ok().and_then(Result::ok) {
             Some(status) if status.is_success() => Told::Taken,
             Some(StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS) => Told::Failed,
             Some(status) if status.is_server_error() => Told::Failed,
@@ -250,38 +226,11 @@ impl Target {
         }
     }
 
-    async fn post(&self, event: &Event) -> Option<StatusCode> {
-        let tcp = TcpStream::connect((self.host.as_str(), self.port)).await.ok()?;
-        match &self.tls {
-            None => self.exchange(tcp, event).await,
-            Some((connector, name)) => {
-                let tls = connector.connect(name.clone(), tcp).await.ok()?;
-                self.exchange(tls, event).await
-            }
-        }
-    }
-
-    async fn exchange<S>(&self, stream: S, event: &Event) -> Option<StatusCode>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
-        let answered = sender.send_request(self.request(event)?);
-        tokio::pin!(answered);
-        let answer = tokio::select! {
-            answer = &mut answered => answer,
-            // The connection may end with the answer in hand: then it is there at once.
-            _ = connection => answered.await,
-        };
-        Some(answer.ok()?.status())
-    }
-
     fn request(&self, event: &Event) -> Option<http::Request<Full<Bytes>>> {
-        let mut request = http::Request::post(&self.path)
-            .header(header::HOST, &self.authority)
+        let mut request = self
+            .to
+            .request(http::Method::POST, &self.path)
             .header(header::CONTENT_TYPE, "application/json")
-            .header(header::CONNECTION, "close")
-            .header(header::USER_AGENT, concat!("floorkeeper/", env!("CARGO_PKG_VERSION")))
             .header("idempotency-key", &event.id)
             .header("x-floorkeeper-event", &event.kind);
         if let Some(secret) = &self.secret {

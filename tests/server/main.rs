@@ -25,6 +25,7 @@ mod on_record;
 mod openapi;
 mod openapi_peers;
 mod openapi_promises;
+mod openapi_twilio;
 mod panics;
 mod promises;
 mod providers;

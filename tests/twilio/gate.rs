@@ -69,6 +69,18 @@ async fn a_full_gate_tells_the_caller_the_truth() {
     rig.quiet().await;
 }
 
+/// Issue 7.1: who asks for it has the call rejected, which costs the caller nothing.
+#[tokio::test]
+async fn a_full_gate_rejects_the_call_where_that_is_wanted() {
+    let settings = ["limits.call.slots=1", "limits.call.queue=0", "twilio.refuse=\"reject\""];
+    let rig = Rig::start(&settings).await;
+    let mut caller = Double::call(&rig, json!({})).await;
+    let told = ring(&rig, "", &[]).await.text();
+    assert!(told.ends_with("<Response><Reject reason=\"busy\"/></Response>"), "{told}");
+    caller.stop().await;
+    rig.quiet().await;
+}
+
 /// The webhook takes the line, the stream uses it: nobody is promised a stream that is refused.
 #[tokio::test]
 async fn the_webhook_takes_the_line_for_its_stream() {

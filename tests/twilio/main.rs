@@ -1,6 +1,7 @@
 //! Telephone calls over media streams: a server in this process, and a double of the provider that
 //! buffers what it is sent, plays it, honours a clear and returns marks.
 
+mod api;
 mod barge_in;
 mod conversation;
 mod dialects;
@@ -10,6 +11,8 @@ mod gate;
 mod goodbye;
 mod leg;
 mod nonsense;
+mod outgoing;
+mod sdk;
 mod signed;
 
 #[allow(dead_code, reason = "every test binary uses its own part of this")]

@@ -38,6 +38,7 @@ mod stall;
 mod tls;
 mod twilio;
 mod twilio_auth;
+mod twilio_outgoing;
 mod twilio_voice;
 mod upgrade;
 mod watch;

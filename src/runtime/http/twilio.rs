@@ -16,7 +16,7 @@ use super::kept::Kept;
 use super::realtime::{HANDSHAKE_MAX, take_slot};
 use super::slot::Slot;
 use super::upgrade::{Handshake, Wire};
-use super::{Site, answer, twilio_auth, twilio_voice};
+use super::{Site, answer, twilio_auth, twilio_outgoing, twilio_voice};
 use crate::config::Agent;
 use crate::id::CallId;
 use crate::runtime::phone;
@@ -38,6 +38,7 @@ pub(super) fn routes() -> Router<Site> {
     let mut router = Router::new()
         .route("/v1/twilio/voice", post(twilio_voice::answer))
         .route("/v1/twilio/seat/{seat}", get(take_seat));
+    router = router.merge(twilio_outgoing::routes());
     for dialect in DIALECTS {
         let path = format!("/v1/{}", dialect.name());
         router = router.route(&path, get(upgrade).layer(Extension(*dialect)));
@@ -104,11 +105,13 @@ async fn take_seat(
     };
     match site.seats.take(&seat) {
         Some(seated) => switch(site, DIALECTS[0], seated, handshake, connection),
-        None => {
-            let message = "No call waits for this stream; twilio.stream_within_ms bounds the wait.";
-            answer::error(axum::http::StatusCode::NOT_FOUND, "unknown_seat", message, None)
-        }
+        None => unknown_seat(),
     }
+}
+
+pub(super) fn unknown_seat() -> Response {
+    let message = "No call waits for this stream; twilio.stream_within_ms bounds the wait.";
+    answer::error(axum::http::StatusCode::NOT_FOUND, "unknown_seat", message, None)
 }
 
 fn switch(
@@ -124,20 +127,33 @@ fn switch(
 }
 
 async fn run(site: Site, dialect: &'static dyn Dialect, seated: Seated, mut socket: Kept<Wire>) {
+    let name = seated.call.to_string();
+    if let Some(start) = begun(&site, dialect, &name, &mut socket).await {
+        talk(site, dialect, seated, socket, start).await;
+    }
+}
+
+/// The start of a stream; none when there is none, and the peer was told why.
+pub(super) async fn begun(
+    site: &Site,
+    dialect: &'static dyn Dialect,
+    name: &str,
+    socket: &mut Kept<Wire>,
+) -> Option<Start> {
     let mut ending = site.service.ending();
     let begun = tokio::select! {
-        begun = timeout(HANDSHAKE_MAX, begin(&mut socket, dialect)) => begun,
+        begun = timeout(HANDSHAKE_MAX, begin(socket, dialect)) => begun,
         _ = ending.wait_for(|ending| *ending) => Ok(Err(DRAINED)),
     };
-    let start = match begun.unwrap_or(Err("timeout")) {
-        Ok(start) => start,
+    match begun.unwrap_or(Err("timeout")) {
+        Ok(start) => Some(start),
         Err(how) => {
-            tracing::debug!("{}: no {} stream: {how}", seated.call, dialect.name());
+            tracing::debug!("{name}: no {} stream: {how}", dialect.name());
             let code = if how == DRAINED { 1012 } else { 1002 };
-            return websocket::part(&mut socket, None, code, how).await;
+            websocket::part(socket, None, code, how).await;
+            None
         }
-    };
-    talk(site, dialect, seated, socket, start).await;
+    }
 }
 
 /// The call of a stream that has begun.

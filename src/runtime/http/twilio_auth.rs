@@ -7,6 +7,7 @@ use axum::response::Response;
 
 use super::auth::Caller;
 use super::{Site, answer};
+use crate::runtime::twilio::public_address;
 use crate::transport::twilio::signature;
 
 /// Fields of a form, as they were sent.
@@ -59,6 +60,14 @@ pub(super) fn not_forged(site: &Site, parts: &Parts, form: &Form) -> Result<(), 
     match signed(site, parts, form)? {
         Signed::Wrongly => Err(forged()),
         Signed::Unasked | Signed::No | Signed::Rightly => Ok(()),
+    }
+}
+
+/// Refuses all but what is rightly signed.
+pub(super) fn signed_rightly(site: &Site, parts: &Parts, form: &Form) -> Result<(), Box<Response>> {
+    match signed(site, parts, form)? {
+        Signed::Rightly => Ok(()),
+        Signed::Unasked | Signed::No | Signed::Wrongly => Err(forged()),
     }
 }
 
@@ -130,11 +139,7 @@ fn scheme(is_secure: bool, is_stream: bool) -> &'static str {
 /// Where the outside world reaches a stream's path.
 pub(super) fn stream_address(site: &Site, parts: &Parts, path: &str) -> String {
     if let Some(public) = &site.service.config.public_url {
-        let scheme = scheme(public.scheme() == "https", true);
-        let host = public.host_str().unwrap_or_default();
-        let port = public.port().map(|port| format!(":{port}")).unwrap_or_default();
-        let below = public.path().trim_end_matches('/');
-        return format!("{scheme}://{host}{port}{below}{path}");
+        return public_address(public, path, true);
     }
     let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
     let is_secure = site.service.config.tls.is_some();

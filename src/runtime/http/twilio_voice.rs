@@ -20,9 +20,10 @@ use super::{Site, twilio_auth};
 use crate::admission::disposition::Disposition;
 use crate::admission::{Cancelled, Closed, RefusalReason, Terminal};
 use crate::call::{Cause, Standing};
-use crate::config::Agent;
+use crate::config::{Agent, Refuse};
 use crate::id::Stage;
 use crate::runtime::service::Service;
+use crate::transport::twilio::twiml;
 
 /// What of the webhook's form the stream is told.
 const TOLD: [&str; 3] = ["CallSid", "From", "To"];
@@ -89,30 +90,23 @@ pub async fn answer(State(site): State<Site>, parts: Parts, body: Bytes) -> Resp
             let within = site.service.config.twilio.stream_within;
             let seat = site.seats.keep(seated, within, site.service.ending());
             let path = format!("/v1/twilio/seat/{seat}");
-            twiml(&connect(&twilio_auth::stream_address(&site, &parts, &path), &params))
+            told(&twiml::connect(&twilio_auth::stream_address(&site, &parts, &path), &params))
         }
-        Err(none) => twiml(&refusal(&site, &agent, &none)),
+        Err(none) => told(&refusal(&site, &agent, &none)),
     }
 }
 
-fn connect(address: &str, params: &[(String, String)]) -> String {
-    let mut text = format!("<Connect><Stream url=\"{}\">", escaped(address));
-    for (name, value) in params {
-        let (name, value) = (escaped(name), escaped(value));
-        text += &format!("<Parameter name=\"{name}\" value=\"{value}\"/>");
-    }
-    text + "</Stream></Connect>"
-}
-
-/// What the caller of a refused call is told: the prompt of that refusal, and no more.
+/// What the caller of a refused call is told: the prompt of that refusal, and no more; or nothing.
 fn refusal(site: &Site, agent: &Agent, none: &NoSlot) -> String {
     let service = &site.service;
     let (cause, row) = why(service, none);
     service.metrics.call_refused(row.http_code);
+    if service.config.twilio.refuse == Refuse::Reject {
+        return twiml::REJECT.to_owned();
+    }
     let standing = Standing::default();
     let said = service.prompts.chooser().choose(&cause, &agent.language, &standing);
-    let (language, words) = (escaped(&agent.language), escaped(&said.text));
-    format!("<Say language=\"{language}\">{words}</Say><Hangup/>")
+    twiml::say(&agent.language, &said.text)
 }
 
 /// What a caller for whom there is no slot is told of, and how it is counted.
@@ -129,43 +123,10 @@ pub(in crate::runtime) fn why(service: &Service, none: &NoSlot) -> (Cause, &'sta
     }
 }
 
-fn twiml(inside: &str) -> Response {
-    let text = format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?><Response>{inside}</Response>");
-    let mut response = text.into_response();
+pub(super) fn told(inside: &str) -> Response {
+    let mut response = twiml::document(inside).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/xml; charset=utf-8"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
-}
-
-/// Text for XML, in an attribute as well; what XML cannot hold is left out.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\t' | '\n' | '\r' => out.push(' '),
-            c if c < ' ' || matches!(c, '\u{fffe}' | '\u{ffff}') => {}
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_caller_sends_stays_text() {
-        let params = [("From".to_owned(), "\"/><Say>&\u{1}".to_owned())];
-        assert_eq!(
-            connect("wss://voice.example.com/v1/twilio", &params),
-            "<Connect><Stream url=\"wss://voice.example.com/v1/twilio\">\
-             <Parameter name=\"From\" value=\"&quot;/&gt;&lt;Say&gt;&amp;\"/></Stream></Connect>"
-        );
-    }
 }

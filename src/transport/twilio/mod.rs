@@ -15,9 +15,11 @@ mod leg;
 mod media_streams;
 mod order;
 mod plivo;
+pub mod rest;
 pub mod signature;
 mod sound;
 mod telnyx;
+pub mod twiml;
 mod vonage;
 
 pub use leg::{BEFORE_START_MAX, StreamLeg, begin};
