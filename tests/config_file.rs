@@ -44,7 +44,8 @@ fn the_sample_contains_every_key() {
 
 /// It names something that has to be described elsewhere: below it is tried with both.
 fn is_of_another(key: &str) -> bool {
-    matches!(key, "agent.default.class" | "sip.tls_listen") || key.starts_with("tls.")
+    let alone = ["agent.default.class", "sip.tls_listen", "handoff.twilio_to"];
+    alone.contains(&key) || key.starts_with("tls.")
 }
 
 /// A certificate is nothing without its key.
@@ -65,6 +66,31 @@ fn sip_over_tls_is_nothing_without_a_certificate() {
     let (cert, key) = ("tls.cert_file=voice.pem", "tls.key_file=voice.key");
     let secure = load(&[cert, key, "sip.tls_listen=127.0.0.1:5061"]).sip.tls_listen;
     assert_eq!(secure, "127.0.0.1:5061".parse().ok());
+}
+
+/// Whom Twilio rings needs its API, and to be somebody who may be rung (issue 7.5).
+#[test]
+fn a_desk_that_twilio_rings_is_nothing_without_its_account() {
+    let account =
+        ["twilio.account_sid=AC1", "twilio.auth_token_env=TOKEN", "outbound.from=\"+15550\""];
+    let public = "public.url=\"https://voice.example.com\"";
+    let [sid, token, from] = account;
+    let desk = "handoff.twilio_to=\"+15550100\"";
+    let to = load(&[sid, token, from, public, desk]).outbound.twilio_to;
+    assert_eq!(to.as_deref(), Some("+15550100"));
+    for (sets, key) in [
+        (&[desk, token, from, public][..], "twilio.account_sid"),
+        (&[desk, sid, from, public], "twilio.auth_token_env"),
+        (&[desk, sid, token, public], "outbound.from"),
+        (&[desk, sid, token, from], "public.url"),
+        (&[desk, sid, token, from, public, "outbound.allow=[\"+1666\"]"], "handoff.twilio_to"),
+        (&[sid, token, from, public, "handoff.twilio_to=\"+1900555010\""], "handoff.twilio_to"),
+        (&[sid, token, from, public, "handoff.twilio_to=\"+1\""], "handoff.twilio_to"),
+    ] {
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        let wrong = Config::load(None, &sets, home()).unwrap_err().to_string();
+        assert!(wrong.contains(key), "{sets:?}: {wrong}");
+    }
 }
 
 /// C-011, A-136: classes are described once, agents say whose their calls are, gates keep units for

@@ -9,6 +9,9 @@ use super::reader::Reader;
 use super::{CALL_VARIABLES, Sip, Template, Twilio};
 use crate::fallback::outbound::{Pattern, Policy};
 
+/// A number has more digits than this.
+const DIGITS_MIN: usize = 6;
+
 /// `[outbound]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outbound {
@@ -26,6 +29,8 @@ pub struct Outbound {
     /// `handoff.refer_to`: where callers at telephones are sent; `None`: people at the operator
     /// page take them.
     pub refer_to: Option<String>,
+    /// `handoff.twilio_to`: whom Twilio rings for callers whom it brings.
+    pub twilio_to: Option<String>,
 }
 
 /// Who dials, and with what.
@@ -68,12 +73,20 @@ impl Outbound {
             machine: (machine_ms > 0).then(|| Duration::from_millis(machine_ms)),
             greeting: greeting(reader),
             refer_to: address(reader, "handoff.refer_to"),
+            twilio_to: address_or_number(reader, "handoff.twilio_to"),
         };
         match dials.by {
             DialledBy::Workers | DialledBy::Stub => {}
             DialledBy::Sip => check_sip(reader, &outbound, dials.sip),
             DialledBy::Twilio => {
                 dials.twilio.check_api(reader, "callback.dialler", public);
+                check_number(reader, &outbound);
+            }
+        }
+        if let Some(to) = &outbound.twilio_to {
+            check_desk(reader, &outbound.policy, to);
+            if dials.by != DialledBy::Twilio {
+                dials.twilio.check_api(reader, "handoff.twilio_to", public);
                 check_number(reader, &outbound);
             }
         }
@@ -139,6 +152,30 @@ fn address(reader: &mut Reader<'_>, key: &str) -> Option<String> {
         reader.refuse(key, problem, "write \"sip:desk@192.0.2.9\", or \"\" for people at /ops");
     }
     Some(text)
+}
+
+/// One SIP address, or a whole number, or none.
+fn address_or_number(reader: &mut Reader<'_>, key: &str) -> Option<String> {
+    let text = Some(reader.text(key, "")).filter(|text| !text.is_empty())?;
+    let is_one = |one: &Pattern| match one {
+        Pattern::Address { user, .. } => user.is_some(),
+        Pattern::Number(number) => number.len() > DIGITS_MIN,
+    };
+    if Pattern::parse(&text).filter(is_one).is_none() {
+        let problem = format!("\"{text}\" is no SIP address and no number");
+        let right = "write \"+15550100\" or \"sip:desk@192.0.2.9\", or \"\" for people at /ops";
+        reader.refuse(key, problem, right);
+    }
+    Some(text)
+}
+
+/// Whom we have rung has to be somebody who may be.
+fn check_desk(reader: &mut Reader<'_>, policy: &Policy, to: &str) {
+    if let Some(barred) = policy.bars(to) {
+        let problem = format!("\"{to}\" may not be dialled ({})", barred.label());
+        let right = "name it in outbound.allow, and not in outbound.deny";
+        reader.refuse("handoff.twilio_to", problem, right);
+    }
 }
 
 /// Who dials has to be able to, and to say who they are.

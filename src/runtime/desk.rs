@@ -1,8 +1,9 @@
-//! Who takes callers without a hand at the operator page: somebody at a SIP address, where the
-//! caller's own telephone is sent (REFER). It acknowledges and ends the handoff as a person does
-//! there.
+//! Who takes callers without a hand at the operator page: somebody at a telephone, where the caller
+//! is sent (by REFER, or by Twilio). It acknowledges and ends the handoff as a person does there.
 
 use std::sync::Arc;
+
+use tokio::sync::oneshot;
 
 use super::promises::Promises;
 use crate::id::HandoffId;
@@ -24,9 +25,19 @@ impl std::fmt::Debug for Desk {
 }
 
 impl Desk {
-    /// Tries to have this caller taken; what comes of it is on record.
-    pub(super) async fn work(self, promises: Arc<Promises>, id: HandoffId) {
-        if let Err(refused) = self.refer(&promises, id).await {
+    /// Tries to have this caller taken; what comes of it is on record. `over`: nobody waits for
+    /// that any more.
+    pub(super) async fn work(
+        self,
+        promises: Arc<Promises>,
+        id: HandoffId,
+        over: oneshot::Receiver<()>,
+    ) {
+        let referred = tokio::select! {
+            referred = self.refer(&promises, id) => referred,
+            _ = over => return,
+        };
+        if let Err(refused) = referred {
             // The caller has left meanwhile, or its time was over.
             tracing::debug!("a handoff by telephone came too late: {refused}");
         }

@@ -330,7 +330,10 @@ impl Driver {
 
     /// Who can be rung to take the caller; none: people at the operator page.
     pub(super) fn desk(&self) -> Option<Desk> {
-        let target = self.service.config.outbound.refer_to.clone()?;
+        let outbound = &self.service.config.outbound;
+        let is_twilios = self.leg.name() == "twilio";
+        let target = if is_twilios { &outbound.twilio_to } else { &outbound.refer_to };
+        let target = target.clone()?;
         let transfer = self.leg.transfer().filter(|_| self.leg_is_up)?;
         Some(Desk { transfer, target })
     }

@@ -351,8 +351,10 @@ impl Promises {
         let id = handoff.id;
         self.asked().insert(id, to);
         self.tell(News::Handoff(&handoff));
+        // Gone with this: then nobody waits for the desk.
+        let (_waits, over) = oneshot::channel();
         if let Some(desk) = desk {
-            tokio::spawn(desk.work(self.clone(), id));
+            tokio::spawn(desk.work(self.clone(), id, over));
         }
         loop {
             let came = tokio::select! {

@@ -102,6 +102,24 @@ impl Twilio {
         self.place(ago_s, form.collect());
     }
 
+    /// A call comes to the server, and is answered: what it has Twilio do.
+    pub async fn brings(&self, server: SocketAddr, sid: &str) -> String {
+        let (sid, status) = (sid.to_owned(), "in-progress".to_owned());
+        let (form, made_s, changes) = (Vec::new(), unix_ms() / 1_000, Vec::new());
+        let call = Placed { sid, form, status, made_s, changes };
+        self.kept.lock().unwrap().calls.push(call.clone());
+        let url = format!("{PUBLIC}/v1/twilio/voice");
+        self.hook(server, &url, &call, "ringing", &[("From", "+15550100")]).await.text()
+    }
+
+    /// The call has come into its room.
+    pub async fn joins(&self, server: SocketAddr, desk: &Placed, sid: &str) {
+        let event = [("StatusCallbackEvent", "participant-join"), ("ConferenceSid", "CF1")];
+        let caller = Placed { sid: sid.to_owned(), ..desk.clone() };
+        let answer = self.hook(server, desk.field("StatusCallback"), &caller, "", &event).await;
+        assert_eq!(answer.status, 204, "{answer:?}");
+    }
+
     /// How often something was asked for whose line begins so.
     pub fn asked(&self, beginning: &str) -> usize {
         let kept = self.kept.lock().unwrap();

@@ -14,6 +14,7 @@ mod nonsense;
 mod outgoing;
 mod sdk;
 mod signed;
+mod transfer;
 
 #[allow(dead_code, reason = "every test binary uses its own part of this")]
 #[path = "../realtime/fake_socket.rs"]

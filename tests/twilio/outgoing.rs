@@ -98,23 +98,23 @@ impl Dialling {
         record
     }
 
-    async fn tells(&self, call: &Placed, status: &str, more: &[(&str, &str)]) {
+    pub async fn tells(&self, call: &Placed, status: &str, more: &[(&str, &str)]) {
         self.twilio.tells(self.rig.serving.address, call, status, more).await;
     }
 
-    async fn answers(&self, call: &Placed, more: &[(&str, &str)]) -> String {
+    pub async fn answers(&self, call: &Placed, more: &[(&str, &str)]) -> String {
         self.twilio.answers(self.rig.serving.address, call, more).await
     }
 
-    /// The telephone of whoever has answered.
-    async fn telephone(&self, twiml: &str) -> Double {
+    /// The telephone whose call becomes a stream.
+    pub async fn telephone(&self, twiml: &str) -> Double {
         let stream = twiml.split_once("<Stream url=\"").expect("a stream").1;
         let path = path_of(stream.split_once('"').unwrap().0);
         Double::at(&format!("ws://{}{path}", self.rig.serving.address), json!({})).await
     }
 
     /// No unit of a call is held.
-    async fn is_quiet(&self) {
+    pub async fn is_quiet(&self) {
         eventually("no call is left", || match self.rig.counts(Stage::Call).active {
             0 => Ok(()),
             left => Err(left.to_string()),

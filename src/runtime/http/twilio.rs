@@ -21,6 +21,7 @@ use crate::config::Agent;
 use crate::id::CallId;
 use crate::runtime::phone;
 use crate::runtime::service::Accepted;
+use crate::runtime::twilio::Moves;
 use crate::runtime::variables::Variables;
 use crate::transport::twilio::{DIALECTS, Dialect, Start, StreamLeg, begin};
 use crate::transport::{Leg, websocket};
@@ -171,7 +172,9 @@ pub(super) async fn talk(
     let rate_hz = start.encoding.rate_hz();
     let settings = phone::settings(&service, &agent, &variables, rate_hz, true);
     let accepted = Accepted::new(&service, call, caller.tenant, &agent, &variables);
-    let leg: Box<dyn Leg> = Box::new(StreamLeg::new(socket, dialect, start));
+    let is_twilios = dialect.name() == "twilio";
+    let mover = Moves::of(&service, variables.tenant.clone(), &start.call).filter(|_| is_twilios);
+    let leg: Box<dyn Leg> = Box::new(StreamLeg::new(socket, dialect, start).movable(mover));
     let Some(lease) = slot.use_it() else { return };
     service.run_call(lease, accepted, settings, leg).await;
     drop(slot);

@@ -15,7 +15,7 @@ use super::kept::Kept;
 use super::twilio::{MESSAGE_MAX, begun, unknown_seat};
 use super::upgrade::{Handshake, Wire};
 use super::{Site, twilio_auth, twilio_voice};
-use crate::runtime::twilio::{PATH, Said, Twilio};
+use crate::runtime::twilio::{Moves, PATH, Said, Twilio};
 use crate::transport::twilio::rest::{Call, Status, is_machine};
 use crate::transport::twilio::{DIALECTS, StreamLeg, twiml};
 
@@ -53,8 +53,9 @@ async fn status(
         Ok(form) => form,
         Err(refused) => return *refused,
     };
-    if let (Some((call, sip)), Some(twilio)) = (call(&form), site.service.twilio()) {
-        twilio.tell(&name, Said::Stands(call, sip));
+    let said = joined(&form).or_else(|| call(&form).map(|(call, sip)| Said::Stands(call, sip)));
+    if let (Some(said), Some(twilio)) = (said, site.service.twilio()) {
+        twilio.tell(&name, said);
     }
     StatusCode::NO_CONTENT.into_response()
 }
@@ -84,7 +85,8 @@ async fn stream(
 async fn hand_on(site: Site, twilio: Arc<Twilio>, name: String, mut socket: Kept<Wire>) {
     let Some(start) = begun(&site, DIALECTS[0], &name, &mut socket).await else { return };
     let sid = start.call.clone();
-    let leg = Box::new(StreamLeg::new(socket, DIALECTS[0], start));
+    let mover = Moves::of(&site.service, String::new(), &start.call);
+    let leg = Box::new(StreamLeg::new(socket, DIALECTS[0], start).movable(mover));
     twilio.tell(&name, Said::Streams(sid, leg));
 }
 
@@ -92,6 +94,13 @@ fn form(site: &Site, parts: &Parts, body: &[u8]) -> Result<Vec<(String, String)>
     let form: Vec<(String, String)> = url::form_urlencoded::parse(body).into_owned().collect();
     twilio_auth::signed_rightly(site, parts, &form)?;
     Ok(form)
+}
+
+/// Who has come into a room.
+fn joined(form: &[(String, String)]) -> Option<Said> {
+    let field = |key: &str| form.iter().find(|(name, _)| name == key).map(|(_, value)| &**value);
+    let is_join = field("StatusCallbackEvent") == Some("participant-join");
+    field("CallSid").filter(|_| is_join).map(|sid| Said::Joined(sid.to_owned()))
 }
 
 /// How the call stands, and the SIP status that it came to.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::api::Done;
-use super::{Following, Said, Twilio};
+use super::{Addresses, Following, Said, Twilio};
 use crate::config::Config;
 use crate::runtime::dialler::{Attempt, Dialled, Line};
 use crate::runtime::promises::unix_ms;
@@ -17,7 +17,7 @@ use crate::transport::twilio::rest::{Call, Status};
 use crate::transport::twilio::twiml;
 
 /// Twilio rings up to five seconds longer than it is told to, and is heard of a moment later.
-const LATE: Duration = Duration::from_secs(7);
+pub(super) const LATE: Duration = Duration::from_secs(7);
 /// Twilio's clock may be so far behind ours.
 const CLOCKS_DIFFER_S: u64 = 20;
 /// What Twilio is told to take at most, to tell machines from people.
@@ -66,7 +66,7 @@ impl Line for TwilioLine {
 }
 
 /// The destination in Twilio's words.
-fn to(destination: &str) -> String {
+pub(super) fn to(destination: &str) -> String {
     match destination.strip_prefix("sips:") {
         Some(address) => format!("sip:{address};transport=tls"),
         None => destination.to_owned(),
@@ -102,32 +102,8 @@ impl Dialling<'_> {
     }
 
     async fn place(&self, destination: &str) -> Done {
-        let outbound = &self.config.outbound;
         let at = &self.following.addresses;
-        let ring_s = outbound.ring_max.as_secs().max(1).to_string();
-        let mut form = vec![
-            ("To", destination),
-            ("From", outbound.from.as_str()),
-            ("Url", at.answered.as_str()),
-            ("Method", "POST"),
-            ("Timeout", ring_s.as_str()),
-            ("StatusCallback", at.status.as_str()),
-            ("StatusCallbackMethod", "POST"),
-        ];
-        form.extend(["initiated", "answered", "completed"].map(|e| ("StatusCallbackEvent", e)));
-        let detection_s = self.detection().map(|limit| limit.as_secs().to_string());
-        if let Some(limit_s) = &detection_s {
-            form.extend([("MachineDetection", "Enable"), ("MachineDetectionTimeout", limit_s)]);
-        }
-        self.twilio.api.place(&form).await
-    }
-
-    /// Twilio tells machines from people, within this time.
-    fn detection(&self) -> Option<Duration> {
-        let limit =
-            self.config.outbound.machine.filter(|_| self.config.twilio.machine_detection)?;
-        let limit_s = limit.as_millis().div_ceil(1_000) as u64;
-        Some(Duration::from_secs(limit_s.clamp(*DETECTION_S.start(), *DETECTION_S.end())))
+        place(self.twilio, self.config, destination, self.config.outbound.ring_max, at).await
     }
 
     /// The call whose placing was not answered, where there is one that can be no other.
@@ -161,9 +137,11 @@ impl Dialling<'_> {
                     }
                     if call.status == Status::InProgress && !self.answered {
                         self.answered = true;
-                        until = Instant::now() + self.detection().unwrap_or_default() + LATE;
+                        until = Instant::now() + detection(self.config).unwrap_or_default() + LATE;
                     }
                 }
+                // It has no room to come into.
+                Ok(Some(Said::Joined(_))) => {}
                 Ok(None) | Err(_) => return self.overdue(destination).await,
             }
         }
@@ -203,6 +181,39 @@ impl Dialling<'_> {
             _ => Attempt::alone(Outcome::NoAnswer, "it rang, and nobody came"),
         }
     }
+}
+
+/// Has Twilio ring somebody, and tell of it.
+pub(super) async fn place(
+    twilio: &Twilio,
+    config: &Config,
+    to: &str,
+    ring_max: Duration,
+    at: &Addresses,
+) -> Done {
+    let ring_s = ring_max.as_secs().max(1).to_string();
+    let mut form = vec![
+        ("To", to),
+        ("From", config.outbound.from.as_str()),
+        ("Url", at.answered.as_str()),
+        ("Method", "POST"),
+        ("Timeout", ring_s.as_str()),
+        ("StatusCallback", at.status.as_str()),
+        ("StatusCallbackMethod", "POST"),
+    ];
+    form.extend(["initiated", "answered", "completed"].map(|e| ("StatusCallbackEvent", e)));
+    let detection_s = detection(config).map(|limit| limit.as_secs().to_string());
+    if let Some(limit_s) = &detection_s {
+        form.extend([("MachineDetection", "Enable"), ("MachineDetectionTimeout", limit_s)]);
+    }
+    twilio.api.place(&form).await
+}
+
+/// Twilio tells machines from people, within this time.
+fn detection(config: &Config) -> Option<Duration> {
+    let limit = config.outbound.machine.filter(|_| config.twilio.machine_detection)?;
+    let limit_s = limit.as_millis().div_ceil(1_000) as u64;
+    Some(Duration::from_secs(limit_s.clamp(*DETECTION_S.start(), *DETECTION_S.end())))
 }
 
 /// What a call is that was never spoken; none while it may still be.

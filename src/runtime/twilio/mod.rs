@@ -18,9 +18,11 @@ use crate::transport::twilio::twiml;
 
 mod api;
 mod dial;
+mod transfer;
 
 use api::Api;
 pub(super) use dial::TwilioLine;
+pub(super) use transfer::Moves;
 
 /// What may wait to be read of one call: it says less.
 const SAID_MAX: usize = 16;
@@ -50,6 +52,8 @@ pub(super) enum Said {
     Stands(Call, Option<u16>),
     /// Somebody has answered, and the call is a stream.
     Streams(String, Box<dyn Leg>),
+    /// The call of this name has come into the room.
+    Joined(String),
 }
 
 impl std::fmt::Debug for Twilio {
@@ -101,12 +105,12 @@ impl Twilio {
         match followed.get(name) {
             // Nobody waits for it any more, or a machine would hear us.
             None => twiml::HANG_UP.to_owned(),
-            Some(followed) if call.machine => {
+            Some(followed) => {
+                let is_machine = call.machine;
                 // Whoever reads no more has gone.
                 let _ = followed.out.try_send(Said::Stands(call, None));
-                twiml::HANG_UP.to_owned()
+                if is_machine { twiml::HANG_UP.to_owned() } else { followed.answer.clone() }
             }
-            Some(followed) => followed.answer.clone(),
         }
     }
 
@@ -148,6 +152,8 @@ struct Addresses {
     answered: String,
     status: String,
     stream: String,
+    /// Where it may meet another.
+    room: String,
 }
 
 impl Addresses {
@@ -157,6 +163,7 @@ impl Addresses {
             answered: public_address(public, &path("answered"), false),
             status: public_address(public, &path("status"), false),
             stream: public_address(public, &path("stream"), true),
+            room: format!("floorkeeper-{name}"),
         }
     }
 }

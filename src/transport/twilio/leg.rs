@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use futures_util::{Sink, Stream, StreamExt};
 use tokio::time::Sleep;
 
 use super::far_end::FarEnd;
+use super::moving::{Leaving, Move, Mover};
 use super::order::Order;
 use super::sound::SoundIn;
 use super::{Dialect, Said, Start};
@@ -18,7 +20,7 @@ use crate::id::ItemId;
 use crate::leg::{FromCaller, HangUp, PlayoutState, ToCaller};
 use crate::time::ms;
 use crate::transport::websocket::{self, close_frame, how_lost};
-use crate::transport::{Leg, LegLost};
+use crate::transport::{Leg, LegLost, Transfer};
 
 /// Frames of sound that may wait for a peer that reads slowly: ten seconds.
 const QUEUE_MAX_FRAMES: usize = 500;
@@ -58,7 +60,6 @@ where
 ///
 /// A pause clears the far end at once. What was not heard is kept and sent again when the agent
 /// goes on.
-#[derive(Debug)]
 pub struct StreamLeg<S> {
     socket: S,
     dialect: &'static dyn Dialect,
@@ -78,6 +79,9 @@ pub struct StreamLeg<S> {
     /// The far end wants nothing more for now.
     held: bool,
     state: State,
+    /// Who can move the caller to somebody else.
+    mover: Option<Arc<dyn Mover>>,
+    leaving: Leaving,
 }
 
 #[derive(Debug)]
@@ -89,6 +93,8 @@ enum State {
     Closing(CloseFrame),
     /// Our close frame was handed over.
     Closed,
+    /// The stream has ended so, and its caller is on their way to somebody else.
+    Leaving(&'static str),
     /// The connection is over.
     Gone(&'static str),
 }
@@ -116,9 +122,17 @@ where
             unflushed: false,
             held: false,
             state: State::Open,
+            mover: None,
+            leaving: Leaving::default(),
         };
         opening.into_iter().for_each(|message| leg.push(message));
         leg
+    }
+
+    /// The same, whose caller can be moved to somebody else.
+    pub fn movable(mut self, mover: Option<Arc<dyn Mover>>) -> Self {
+        self.mover = mover;
+        self
     }
 
     fn take(&mut self, message: Message) {
@@ -132,7 +146,7 @@ where
             Message::Text(_) | Message::Binary(_) => match self.state {
                 State::Open => self.hear(&message),
                 State::Lingering(..) => self.hear_last(&message),
-                State::Closing(_) | State::Closed | State::Gone(_) => {}
+                State::Closing(_) | State::Closed | State::Leaving(_) | State::Gone(_) => {}
             },
         }
     }
@@ -190,12 +204,20 @@ where
     /// The connection is over; the peer is told where it can still hear it.
     fn be_gone(&mut self, how: &'static str, close_code: Option<u16>) {
         self.discard();
-        self.state = State::Gone(how);
+        self.state = match self.leaving.stream_ends() {
+            true => State::Leaving(how),
+            false => self.gone(how),
+        };
         if let Some(code) = close_code {
             let close = CloseFrame { code, reason: Utf8Bytes::from_static(how) };
             let sent = Pin::new(&mut self.socket).start_send(Message::Close(Some(close)));
             self.unflushed |= sent.is_ok();
         }
+    }
+
+    fn gone(&self, how: &'static str) -> State {
+        self.leaving.has_gone();
+        State::Gone(how)
     }
 
     /// The connection failed: says why to the peer, where it can still hear it.
@@ -360,6 +382,10 @@ where
             if let Some(what) = self.heard.pop_front() {
                 return Poll::Ready(what);
             }
+            if let State::Leaving(how) = self.state {
+                ready!(self.leaving.poll_given_up(cx));
+                self.state = self.gone(how);
+            }
             if let State::Gone(how) = self.state {
                 // One try for the close frame; whoever waits for it waits in poll_flush.
                 let _ = self.poll_write(cx);
@@ -373,6 +399,11 @@ where
         match self.state {
             State::Open => {}
             State::Gone(_) => return Err(LegLost),
+            // Nobody is told anything, and the caller has not gone.
+            State::Leaving(how) if matches!(what, ToCaller::HangUp { .. }) => {
+                self.state = self.gone(how);
+                return Ok(());
+            }
             // Behind the hang-up nobody is told any more; what was said before still goes out.
             _ => return Ok(()),
         }
@@ -387,6 +418,9 @@ where
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LegLost>> {
         loop {
             if let Err(fault) = ready!(self.poll_write(cx)) {
+                if matches!(self.state, State::Leaving(_)) {
+                    return Poll::Ready(Ok(()));
+                }
                 if !matches!(self.state, State::Gone(_)) {
                     self.fail(fault);
                 }
@@ -410,8 +444,20 @@ where
         true
     }
 
+    fn transfer(&self) -> Option<Box<dyn Transfer>> {
+        let mover = self.mover.clone()?;
+        let (call, leaving) = (self.start.call.clone(), self.leaving.clone());
+        Some(Box::new(Move { mover, call, leaving }))
+    }
+
     fn name(&self) -> &'static str {
         self.dialect.name()
+    }
+}
+
+impl<S> Drop for StreamLeg<S> {
+    fn drop(&mut self) {
+        self.leaving.has_gone();
     }
 }
 

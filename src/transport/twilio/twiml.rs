@@ -15,6 +15,19 @@ pub fn connect<N: AsRef<str>, V: AsRef<str>>(address: &str, params: &[(N, V)]) -
     text + "</Stream></Connect>"
 }
 
+/// The call joins whoever else is in this room, without a sound; it ends when one of them leaves.
+/// Who comes in is told at this address.
+pub fn join(room: &str, told_at: &str) -> String {
+    format!(
+        "<Dial><Conference beep=\"false\" waitUrl=\"\" maxParticipants=\"2\" \
+         startConferenceOnEnter=\"true\" endConferenceOnExit=\"true\" \
+         statusCallbackEvent=\"join\" statusCallbackMethod=\"POST\" statusCallback=\"{}\">{}\
+         </Conference></Dial>",
+        escaped(told_at),
+        escaped(room)
+    )
+}
+
 /// These words, and the end.
 pub fn say(language: &str, words: &str) -> String {
     format!("<Say language=\"{}\">{}</Say>{HANG_UP}", escaped(language), escaped(words))
