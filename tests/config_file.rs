@@ -44,7 +44,7 @@ fn the_sample_contains_every_key() {
 
 /// It names something that has to be described elsewhere: below it is tried with both.
 fn is_of_another(key: &str) -> bool {
-    let alone = ["agent.default.class", "sip.tls_listen", "handoff.twilio_to"];
+    let alone = ["agent.default.class", "sip.tls_listen", "handoff.twilio_to", "handoff.dialplan"];
     alone.contains(&key) || key.starts_with("tls.")
 }
 
@@ -86,6 +86,26 @@ fn a_desk_that_twilio_rings_is_nothing_without_its_account() {
         (&[desk, sid, token, from, public, "outbound.allow=[\"+1666\"]"], "handoff.twilio_to"),
         (&[sid, token, from, public, "handoff.twilio_to=\"+1900555010\""], "handoff.twilio_to"),
         (&[sid, token, from, public, "handoff.twilio_to=\"+1\""], "handoff.twilio_to"),
+    ] {
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        let wrong = Config::load(None, &sets, home()).unwrap_err().to_string();
+        assert!(wrong.contains(key), "{sets:?}: {wrong}");
+    }
+}
+
+/// Issue 7.1: a dialplan goes on when Asterisk can be told to.
+#[test]
+fn a_dialplan_is_nothing_without_a_way_to_tell_it() {
+    let (url, user) = ("asterisk.ari_url=\"http://127.0.0.1:8088/ari\"", "asterisk.ari_user=us");
+    let (password, word) = ("asterisk.ari_password_env=SECRET", "handoff.dialplan=human");
+    let ari = load(&[url, user, password, word]).asterisk.ari;
+    assert_eq!((ari.dialplan.as_deref(), ari.url.is_some()), (Some("human"), true));
+    for (sets, key) in [
+        (&[word, user, password][..], "asterisk.ari_url"),
+        (&[word, url, password], "asterisk.ari_user"),
+        (&[word, url, user], "asterisk.ari_password_env"),
+        (&[url, user, password, "handoff.dialplan=\"a b\""], "handoff.dialplan"),
+        (&["asterisk.ari_url=\"http://192.0.2.7/ari\""], "asterisk.ari_url"),
     ] {
         let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
         let wrong = Config::load(None, &sets, home()).unwrap_err().to_string();
@@ -147,6 +167,7 @@ fn another(config: &Config, key: &str) -> String {
         ("asterisk.audiosocket_listen", "127.0.0.1:9092"),
         ("asterisk.audiosocket_peers", "[\"192.0.2.0/24\"]"),
         ("asterisk.audiosocket_tenant", "trunk"),
+        ("asterisk.ari_url", "http://127.0.0.1:8088/ari"),
         ("sip.trunk", "sip.trunk.example"),
         ("outbound.allow", "[\"+1555\"]"),
         ("twilio.account_sid", "AC1"),

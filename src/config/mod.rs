@@ -36,7 +36,7 @@ mod webrtc;
 
 use crate::call::Offers;
 pub use agent::{Agent, AgentLimits, DEFAULT_AGENT};
-pub use asterisk::Asterisk;
+pub use asterisk::{Ari, Asterisk};
 pub use auth::{Auth, Key};
 pub use calls::Abilities;
 pub use chosen::Chosen;

@@ -84,17 +84,21 @@ fn account_sid(reader: &mut Reader<'_>) -> Option<String> {
 fn api_url(reader: &mut Reader<'_>) -> Url {
     const USUAL: &str = "https://api.twilio.com";
     let text = reader.text("twilio.api_url", USUAL);
-    let is_fine = |url: &Url| {
-        let here = url.host_str().is_some_and(is_this_machine);
-        let secure = url.scheme() == "https" || (url.scheme() == "http" && here);
-        secure && url.username().is_empty() && url.query().is_none() && url.fragment().is_none()
-    };
-    let url = Url::parse(&text).ok().filter(is_fine);
+    let url = private(&text);
     if url.is_none() {
-        // The account's token goes there.
         let problem = "this is no https address, and none of this machine";
         reader.refuse("twilio.api_url", problem, format!("write \"{USUAL}\""));
     }
     // The usual one is an address: held by the test that loads nothing.
     url.or_else(|| Url::parse(USUAL).ok()).unwrap_or_else(|| unreachable!("{USUAL}"))
+}
+
+/// An address that a password may be sent to.
+pub(super) fn private(text: &str) -> Option<Url> {
+    Url::parse(text).ok().filter(|url| {
+        let here = url.host_str().is_some_and(is_this_machine);
+        let secure = url.scheme() == "https" || (url.scheme() == "http" && here);
+        let bare = url.username().is_empty() && url.password().is_none();
+        secure && bare && url.query().is_none() && url.fragment().is_none()
+    })
 }

@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::ari::Dialplan;
 use super::http::slot::{NoSlot, Slot};
 use super::http::{offer_call, why};
 use super::phone;
@@ -143,7 +144,9 @@ async fn begin(
     settings: crate::leg::Settings,
     arrived: Arrival,
 ) {
-    let leg = Box::new(arrived.answer(Arc::new(service.clock)));
+    let name = arrived.uuid().to_owned();
+    let mover = Dialplan::of(&service, &name);
+    let leg = Box::new(arrived.answer(Arc::new(service.clock)).movable(mover, name));
     if let Some(lease) = slot.use_it() {
         service.run_call(lease, accepted, settings, leg).await;
     }

@@ -330,10 +330,12 @@ impl Driver {
 
     /// Who can be rung to take the caller; none: people at the operator page.
     pub(super) fn desk(&self) -> Option<Desk> {
-        let outbound = &self.service.config.outbound;
-        let is_twilios = self.leg.name() == "twilio";
-        let target = if is_twilios { &outbound.twilio_to } else { &outbound.refer_to };
-        let target = target.clone()?;
+        let (outbound, asterisk) = (&self.service.config.outbound, &self.service.config.asterisk);
+        let target = match self.leg.name() {
+            "twilio" => outbound.twilio_to.clone()?,
+            "asterisk" | "audiosocket" => asterisk.ari.dialplan.clone()?,
+            _ => outbound.refer_to.clone()?,
+        };
         let transfer = self.leg.transfer().filter(|_| self.leg_is_up)?;
         Some(Desk { transfer, target })
     }

@@ -1,5 +1,6 @@
 //! The real world: the clock, the gates behind their locks, one task a call, HTTP.
 
+pub mod ari;
 mod asterisk;
 mod audit;
 pub mod backends;

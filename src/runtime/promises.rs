@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::MissedTickBehavior;
 
+use super::ari::Ari;
 use super::clock::Clock;
 use super::desk::Desk;
 use super::destination::canonical;
@@ -112,6 +113,9 @@ pub async fn open(service: &Arc<Service>) -> Result<(), OpenError> {
     service.set_promises(promises);
     if let Some(twilio) = Twilio::open(config)? {
         service.set_twilio(twilio);
+    }
+    if let Some(ari) = Ari::open(config)? {
+        service.set_ari(ari);
     }
     dialler::begin(service);
     Ok(())

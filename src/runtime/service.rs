@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 
+use super::ari::Ari;
 use super::backends::Backends;
 use super::callers::Callers;
 use super::change::Changes;
@@ -64,6 +65,7 @@ pub struct Service {
     promises: OnceLock<Arc<Promises>>,
     sip: OnceLock<Arc<sip::Shared>>,
     twilio: OnceLock<Arc<Twilio>>,
+    ari: OnceLock<Arc<Ari>>,
     /// What came by AudioSocket and went no further.
     pub audiosocket: Arc<audiosocket::Counts>,
     draining: AtomicBool,
@@ -132,6 +134,7 @@ impl Service {
             promises: OnceLock::new(),
             sip: OnceLock::new(),
             twilio: OnceLock::new(),
+            ari: OnceLock::new(),
             audiosocket: Arc::default(),
             draining: AtomicBool::new(false),
             ending: tokio::sync::watch::Sender::new(false),
@@ -157,6 +160,17 @@ impl Service {
     /// Calls that Twilio makes for us, where it does.
     pub fn twilio(&self) -> Option<&Arc<Twilio>> {
         self.twilio.get()
+    }
+
+    /// Asterisk's REST interface, where there is one.
+    pub fn ari(&self) -> Option<&Arc<Ari>> {
+        self.ari.get()
+    }
+
+    /// Asterisk can be told of its calls.
+    pub fn set_ari(&self, ari: Arc<Ari>) {
+        // Only the start sets it, once.
+        let _ = self.ari.set(ari);
     }
 
     /// Twilio can make calls.

@@ -5,6 +5,7 @@ mod audiosocket;
 mod audiosocket_wrong;
 mod channel;
 mod channel_gate;
+mod dialplan;
 mod double;
 mod leg;
 mod socket;

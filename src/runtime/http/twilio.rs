@@ -19,6 +19,7 @@ use super::upgrade::{Handshake, Wire};
 use super::{Site, answer, twilio_auth, twilio_outgoing, twilio_voice};
 use crate::config::Agent;
 use crate::id::CallId;
+use crate::runtime::ari::Dialplan;
 use crate::runtime::phone;
 use crate::runtime::service::Accepted;
 use crate::runtime::twilio::Moves;
@@ -172,9 +173,19 @@ pub(super) async fn talk(
     let rate_hz = start.encoding.rate_hz();
     let settings = phone::settings(&service, &agent, &variables, rate_hz, true);
     let accepted = Accepted::new(&service, call, caller.tenant, &agent, &variables);
-    let is_twilios = dialect.name() == "twilio";
-    let mover = Moves::of(&service, variables.tenant.clone(), &start.call).filter(|_| is_twilios);
-    let leg: Box<dyn Leg> = Box::new(StreamLeg::new(socket, dialect, start).movable(mover));
+    let (mover, name) = match dialect.name() {
+        "twilio" => {
+            let mover = Moves::of(&service, variables.tenant.clone(), &start.call);
+            (mover, start.call.clone())
+        }
+        "asterisk" => {
+            let name = start.params.get("call").cloned().unwrap_or_default();
+            (Dialplan::of(&service, &name), name)
+        }
+        _ => (None, String::new()),
+    };
+    let leg = StreamLeg::new(socket, dialect, start).movable(mover, name);
+    let leg: Box<dyn Leg> = Box::new(leg);
     let Some(lease) = slot.use_it() else { return };
     service.run_call(lease, accepted, settings, leg).await;
     drop(slot);

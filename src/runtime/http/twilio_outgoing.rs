@@ -86,7 +86,7 @@ async fn hand_on(site: Site, twilio: Arc<Twilio>, name: String, mut socket: Kept
     let Some(start) = begun(&site, DIALECTS[0], &name, &mut socket).await else { return };
     let sid = start.call.clone();
     let mover = Moves::of(&site.service, String::new(), &start.call);
-    let leg = Box::new(StreamLeg::new(socket, DIALECTS[0], start).movable(mover));
+    let leg = Box::new(StreamLeg::new(socket, DIALECTS[0], start).movable(mover, sid.clone()));
     twilio.tell(&name, Said::Streams(sid, leg));
 }
 

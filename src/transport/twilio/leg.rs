@@ -11,7 +11,7 @@ use futures_util::{Sink, Stream, StreamExt};
 use tokio::time::Sleep;
 
 use super::far_end::FarEnd;
-use super::moving::{Leaving, Move, Mover};
+use super::moving::{self, Leaving, Mover};
 use super::order::Order;
 use super::sound::SoundIn;
 use super::{Dialect, Said, Start};
@@ -81,6 +81,8 @@ pub struct StreamLeg<S> {
     state: State,
     /// Who can move the caller to somebody else.
     mover: Option<Arc<dyn Mover>>,
+    /// What they call its call.
+    moved_as: String,
     leaving: Leaving,
 }
 
@@ -123,15 +125,16 @@ where
             held: false,
             state: State::Open,
             mover: None,
+            moved_as: String::new(),
             leaving: Leaving::default(),
         };
         opening.into_iter().for_each(|message| leg.push(message));
         leg
     }
 
-    /// The same, whose caller can be moved to somebody else.
-    pub fn movable(mut self, mover: Option<Arc<dyn Mover>>) -> Self {
-        self.mover = mover;
+    /// The same, whose caller can be moved to somebody else by whoever calls their call so.
+    pub fn movable(mut self, mover: Option<Arc<dyn Mover>>, call: String) -> Self {
+        (self.mover, self.moved_as) = (mover, call);
         self
     }
 
@@ -446,8 +449,7 @@ where
 
     fn transfer(&self) -> Option<Box<dyn Transfer>> {
         let mover = self.mover.clone()?;
-        let (call, leaving) = (self.start.call.clone(), self.leaving.clone());
-        Some(Box::new(Move { mover, call, leaving }))
+        Some(moving::transfer(mover, self.moved_as.clone(), self.leaving.clone()))
     }
 
     fn name(&self) -> &'static str {

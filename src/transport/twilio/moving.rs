@@ -84,10 +84,15 @@ impl Leaving {
 }
 
 /// One call, and whoever can move it.
-pub(super) struct Move {
-    pub mover: Arc<dyn Mover>,
-    pub call: String,
-    pub leaving: Leaving,
+struct Move {
+    mover: Arc<dyn Mover>,
+    call: String,
+    leaving: Leaving,
+}
+
+/// How the caller of this call is moved.
+pub fn transfer(mover: Arc<dyn Mover>, call: String, leaving: Leaving) -> Box<dyn Transfer> {
+    Box::new(Move { mover, call, leaving })
 }
 
 impl Transfer for Move {

@@ -17,7 +17,8 @@ use crate::audio::Pcm;
 use crate::id::ItemId;
 use crate::leg::{FromCaller, HangUp, PlayoutState, ToCaller};
 use crate::time::{Timestamp, ms};
-use crate::transport::{Clock, Leg, LegLost};
+use crate::transport::twilio::moving::{self, Leaving, Mover};
+use crate::transport::{Clock, Leg, LegLost, Transfer};
 
 /// The caller hears what was sent so much later: Asterisk's own way and the telephone's.
 pub(super) const FAR_END: Duration = ms(60);
@@ -44,6 +45,9 @@ pub struct AudioSocketLeg<S> {
     wrong: u32,
     timer: Pin<Box<Sleep>>,
     state: State,
+    /// Who can have its caller go on elsewhere, and what they call its call.
+    mover: Option<Arc<dyn Mover>>,
+    moved_as: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +82,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AudioSocketLeg<S> {
             wrong: 0,
             timer,
             state: State::Open,
+            mover: None,
+            moved_as: String::new(),
         };
         first.into_iter().for_each(|frame| leg.take(frame));
         leg
+    }
+
+    /// The same, whose caller can go on elsewhere by whoever calls their call so.
+    pub fn movable(mut self, mover: Option<Arc<dyn Mover>>, call: String) -> Self {
+        (self.mover, self.moved_as) = (mover, call);
+        self
     }
 
     fn take(&mut self, frame: Frame) {
@@ -248,6 +260,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Leg for AudioSocketLeg<S> {
 
     fn far_end_delay(&self) -> Duration {
         FAR_END
+    }
+
+    fn transfer(&self) -> Option<Box<dyn Transfer>> {
+        let mover = self.mover.clone()?;
+        Some(moving::transfer(mover, self.moved_as.clone(), Leaving::default()))
     }
 
     fn name(&self) -> &'static str {
