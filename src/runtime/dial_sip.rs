@@ -47,7 +47,7 @@ fn no_line(why: &str) -> Attempt {
 }
 
 /// Where the INVITE goes, and what it asks for.
-async fn whom(service: &Service, destination: &str) -> Result<Dial, String> {
+pub(super) async fn whom(service: &Service, destination: &str) -> Result<Dial, String> {
     let (outbound, trunk) = (&service.config.outbound, &service.config.sip.trunk);
     let (uri, host) = match (destination.strip_prefix("sip:"), &trunk.address) {
         (Some(address), None) => {
@@ -113,7 +113,7 @@ async fn ring(shared: &Arc<Shared>, dial: Dial, outbound: &Outbound) -> Attempt 
 }
 
 /// Who has answered; none: they have gone.
-async fn who(leg: &mut dyn Leg, outbound: &Outbound) -> Option<Who> {
+pub(super) async fn who(leg: &mut dyn Leg, outbound: &Outbound) -> Option<Who> {
     let Some(limit) = outbound.machine else { return Some(Who::Person) };
     let mut answered = Answered::new(limit.as_millis() as u32);
     loop {

@@ -3,6 +3,7 @@
 mod asterisk;
 mod audit;
 pub mod backends;
+mod bridge;
 pub mod callers;
 mod certificate;
 pub mod change;
@@ -17,6 +18,7 @@ mod driver;
 mod effects;
 mod gate_metrics;
 pub mod gates;
+mod handing;
 pub mod http;
 pub mod keeper;
 pub mod ledgers;

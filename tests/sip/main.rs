@@ -2,6 +2,7 @@
 //! word by word, so that it can also speak it wrongly.
 
 mod bad_input;
+mod bridged;
 mod conversation;
 mod dialled;
 mod fuzz;

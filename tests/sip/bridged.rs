@@ -1,0 +1,419 @@
+//! A human is rung for a caller, told of them, and joined with them by a key (issue 7.3: words and
+//! record match each time; A-128: nothing is said of a human before one has said yes).
+//!
+//! Prompts are tones here, each of its own pitch, so that who hears what is heard.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use floorkeeper::audio::level_dbfs;
+use floorkeeper::codec::g711::Law;
+use floorkeeper::config::Fallback;
+use floorkeeper::id::Stage;
+use floorkeeper::provider::tts::{Phrase, Tts, TtsOptions, TtsSignal};
+use floorkeeper::provider::{Cancel, Run};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::{Duration, MissedTickBehavior, interval};
+
+use crate::dialled::Dialling;
+use crate::phone::{EVENTS, FRAME, Packet, Phone};
+use crate::refer::{agrees, handoff, prompts};
+use crate::rig::{LIMIT, eventually};
+
+const SETTINGS: [&str; 8] = [
+    "agent.default.greeting=\"\"",
+    "limits.model.slots=0",
+    "callback.offer=never",
+    "handoff.offer=always",
+    "handoff.bridge_to=\"sip:ada@127.0.0.1:PORT\"",
+    "handoff.decide_ms=1000",
+    "outbound.machine_ms=0",
+    "asr.text=[\"What is for dinner tonight?\", \"Yes please\"]",
+];
+
+/// Pitches of what the desk hears.
+const CALLER: u32 = 500;
+const QUESTION: u32 = 700;
+const LEFT: u32 = 900;
+/// And of what the caller hears.
+const OFFER: u32 = 600;
+const TRYING: u32 = 1_100;
+const CONNECTING: u32 = 1_300;
+const NOT_REACHED: u32 = 1_500;
+
+/// A caller who wants a human, and the desk that is rung for them.
+pub struct Handing {
+    it: Dialling,
+    caller: Phone,
+    /// What was said in the agent's voice.
+    voiced: Arc<Mutex<Vec<String>>>,
+}
+
+/// A synthesiser that remembers what it was given.
+struct Noted(Arc<dyn Tts>, Arc<Mutex<Vec<String>>>);
+
+impl Tts for Noted {
+    fn run(
+        self: Arc<Self>,
+        options: TtsOptions,
+        mut input: mpsc::Receiver<Phrase>,
+        out: mpsc::Sender<TtsSignal>,
+        cancel: Cancel,
+    ) -> Run {
+        let (pass, passed) = mpsc::channel(64);
+        let run = self.0.clone().run(options, passed, out, cancel);
+        Box::pin(async move {
+            let noting = async {
+                while let Some(phrase) = input.recv().await {
+                    self.1.lock().unwrap().push(phrase.text.clone());
+                    let _ = pass.send(phrase).await;
+                }
+                drop(pass);
+            };
+            tokio::join!(noting, run).1
+        })
+    }
+}
+
+/// Every prompt a tone, and a human offered first.
+fn script(folder: &Path) -> Fallback {
+    let dir = folder.join("fallback");
+    std::fs::create_dir_all(dir.join("audio/en")).unwrap();
+    let ladder = include_str!("../../fallback/ladder.toml");
+    let of_model = "causes = [\"overloaded\", \"closed\"";
+    let rule = ladder.find(of_model).unwrap();
+    let retry = rule + ladder[rule..].find("  { rung = \"retry\"").unwrap();
+    let line = retry + ladder[retry..].find('\n').unwrap();
+    std::fs::write(dir.join("ladder.toml"), format!("{}{}", &ladder[..retry], &ladder[line..]))
+        .unwrap();
+    for (prompt, hz) in [
+        ("desk_caller", CALLER),
+        ("desk_question", QUESTION),
+        ("desk_caller_left", LEFT),
+        ("offer_handoff", OFFER),
+        ("handoff_trying", TRYING),
+        ("handoff_acknowledged", CONNECTING),
+        ("handoff_busy", NOT_REACHED),
+        ("handoff_no_answer", NOT_REACHED),
+        ("handoff_declined", NOT_REACHED),
+        ("handoff_voicemail", NOT_REACHED),
+        ("handoff_timeout", NOT_REACHED),
+    ] {
+        let spec = hound::WavSpec {
+            channels: 1,
+            sample_rate: 16_000,
+            bits_per_sample: 16,
+            sample_format: hound::SampleFormat::Int,
+        };
+        let file = dir.join(format!("audio/en/{prompt}.wav"));
+        let mut wav = hound::WavWriter::create(file, spec).unwrap();
+        for at in 0..6_400 {
+            let phase = std::f32::consts::TAU * hz as f32 * at as f32 / 16_000.0;
+            wav.write_sample((8_000.0 * phase.sin()) as i16).unwrap();
+        }
+        wav.finalize().unwrap();
+    }
+    Fallback::load(Some(&dir)).unwrap_or_else(|wrong| panic!("{wrong}"))
+}
+
+/// The pitch of a packet in Hz; none where it is silent.
+fn pitch(packet: &Packet) -> Option<f32> {
+    let mut sound = Vec::new();
+    Law::Mu.decode(&packet.payload, &mut sound);
+    if packet.payload.len() != FRAME || level_dbfs(&sound) < -30.0 {
+        return None;
+    }
+    let rises = sound.windows(2).enumerate().filter(|(_, pair)| pair[0] < 0 && pair[1] >= 0);
+    let rises: Vec<f32> = rises
+        .map(|(at, pair)| at as f32 + f32::from(pair[0]) / f32::from(pair[0] - pair[1]))
+        .collect();
+    let (first, last) = (rises.first()?, rises.last()?);
+    Some(8_000.0 * (rises.len() - 1) as f32 / (last - first))
+}
+
+/// So much of this pitch was heard, in milliseconds.
+fn heard(phone: &Phone, hz: u32) -> usize {
+    let near = |packet: &&Packet| pitch(packet).is_some_and(|it| (it - hz as f32).abs() < 30.0);
+    phone.packets.iter().filter(near).count() * 20
+}
+
+impl Handing {
+    /// The caller has asked for a human, and the desk rings.
+    pub async fn rings(settings: &[&str]) -> Handing {
+        let mut handing = Handing::begin(settings).await;
+        let (caller, it) = (&mut handing.caller, &mut handing.it);
+        caller.speak(600);
+        caller.until("a human is offered", |caller| heard(caller, OFFER) >= 300).await;
+        caller.speak(600);
+        let mut invite = None;
+        caller
+            .until("the desk rings", |_| {
+                invite = it.phone.told_now();
+                invite.is_some()
+            })
+            .await;
+        let invite = invite.unwrap();
+        assert_eq!(invite.what(), "INVITE", "{}", invite.text);
+        it.invite = Some(invite);
+        it.says(180, "", "").await;
+        handing
+    }
+
+    async fn begin(settings: &[&str]) -> Handing {
+        let settings: Vec<&str> = SETTINGS.iter().chain(settings).copied().collect();
+        let voiced = Arc::new(Mutex::default());
+        let noted = voiced.clone();
+        let it = Dialling::with_providers(&settings, move |backends| {
+            backends.tts = Some(Arc::new(Noted(backends.tts.take().unwrap(), noted)));
+        });
+        let it = it.await;
+        it.rig.service().prompts.take(script(&it.folder));
+        let caller = Phone::call(&it.rig).await;
+        Handing { it, caller, voiced }
+    }
+
+    /// The desk answers.
+    async fn answers(&mut self) {
+        self.it.answers().await;
+        self.caller.packets.clear();
+    }
+
+    /// Both speak and listen until this is so.
+    async fn until(&mut self, what: &str, mut is_so: impl FnMut(&Phone, &Phone) -> bool) {
+        let mut ticks = interval(Duration::from_millis(20));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        let (caller, desk) = (&mut self.caller, &mut self.it.phone);
+        for _ in 0..LIMIT.as_millis() / 20 {
+            ticks.tick().await;
+            for phone in [&mut *caller, &mut *desk] {
+                phone.say_frame().await;
+                phone.listen();
+            }
+            if is_so(caller, desk) {
+                return;
+            }
+        }
+        let pitches = |phone: &Phone| phone.packets.iter().filter_map(pitch).collect::<Vec<_>>();
+        panic!("not in time: {what}: caller {:?}, desk {:?}", pitches(caller), pitches(desk));
+    }
+
+    async fn asked(&mut self) {
+        self.until("the desk is asked", |_, desk| heard(desk, QUESTION) >= 300).await;
+    }
+
+    /// The desk presses a key.
+    async fn presses(&mut self, event: u8) {
+        press(&mut self.it.phone, event).await;
+    }
+
+    /// What came of it is on record, and the caller hears it in its own words.
+    async fn came_to(&mut self, state: &str) {
+        handoff(&self.it, state).await;
+        self.until("the caller is told", |caller, _| heard(caller, NOT_REACHED) >= 300).await;
+        let prompts = prompts(&self.it).await;
+        assert!(prompts.contains(&format!("handoff_{state}")), "{prompts:?}");
+        assert!(!prompts.contains(&"handoff_acknowledged".to_owned()), "nobody was there");
+        self.caller.hang_up().await;
+        self.nothing_is_left().await;
+    }
+
+    async fn nothing_is_left(&self) {
+        self.it.is_quiet().await;
+        let service = self.it.rig.service();
+        eventually("no unit is held", || {
+            let held = |stage: &Stage| {
+                let counts = self.it.rig.counts(*stage);
+                counts.active > 0 || counts.queued > 0 || counts.quarantined > 0
+            };
+            let busy: Vec<Stage> = service.gates.stages().filter(held).collect();
+            if busy.is_empty() { Ok(()) } else { Err(format!("{busy:?}")) }
+        })
+        .await;
+    }
+
+    /// The call's trace, and where it stands.
+    async fn record(&self) -> (Vec<String>, Value) {
+        let calls = self.it.rig.get("/v1/calls").await.json();
+        let id = calls["calls"][0]["id"].as_str().unwrap().to_owned();
+        let record = self.it.rig.get(&format!("/v1/calls/{id}")).await.json();
+        let trace = record["trace"].as_array().unwrap();
+        let lines = trace.iter().map(|line| line.as_str().unwrap().to_owned()).collect();
+        (lines, record)
+    }
+
+    /// The desk says yes, the caller hears so, and both are joined.
+    async fn joined(&mut self) {
+        self.answers().await;
+        self.asked().await;
+        self.presses(1).await;
+        self.until("the caller is told", |caller, _| heard(caller, CONNECTING) >= 300).await;
+        handoff(&self.it, "connected").await;
+    }
+}
+
+/// One key's packets (RFC 4733, 2.5).
+async fn press(phone: &mut Phone, event: u8) {
+    let timestamp = phone.timestamp;
+    for (ends, duration) in [(0, 160), (0, 320), (0x80, 480), (0x80, 480), (0x80, 480)] {
+        let [high, low] = u16::to_be_bytes(duration);
+        phone.send_rtp(EVENTS, timestamp, &[event, ends | 10, high, low]).await;
+    }
+    phone.timestamp = timestamp.wrapping_add(480);
+}
+
+/// Issue 7.3: a warm handoff. The human hears who it is before the caller is joined; then each
+/// hears the other, and neither model, recogniser nor synthesiser is held.
+#[tokio::test]
+async fn who_takes_the_caller_is_joined_with_them() {
+    let mut it = Handing::rings(&[]).await;
+    it.answers().await;
+    it.asked().await;
+    let told = it.voiced.lock().unwrap().join(" ");
+    assert!(
+        told.contains("1 5 5 5 0 1 0 0") && told.contains("What is for dinner tonight"),
+        "{told}"
+    );
+    assert_eq!(heard(&it.caller, CONNECTING), 0, "nobody has said yes");
+    let before = heard(&it.it.phone, CALLER);
+    assert!(before >= 300, "{before} ms of who it is");
+    it.presses(1).await;
+    it.until("the caller is told", |caller, _| heard(caller, CONNECTING) >= 300).await;
+    let record = handoff(&it.it, "connected").await;
+    assert_eq!(record["by"], record["target"]);
+    it.caller.packets.clear();
+    it.it.phone.packets.clear();
+    it.caller.sing(800.0, 600);
+    it.it.phone.sing(1_000.0, 600);
+    it.until("each hears the other", |caller, desk| {
+        heard(caller, 1_000) >= 500 && heard(desk, 800) >= 500
+    })
+    .await;
+    assert_eq!((heard(&it.caller, 800), heard(&it.it.phone, 1_000)), (0, 0), "no echo");
+    for stage in [Stage::Recognition, Stage::Model, Stage::Synthesis, Stage::Handoff] {
+        assert_eq!(it.it.rig.counts(stage).active, 0, "{stage}");
+    }
+    assert_eq!(it.it.rig.counts(Stage::Call).active, 1);
+    assert_eq!(it.record().await.1["floor"], "bridged");
+    it.it.phone.hang_up().await;
+    let bye = it.caller.until_told("BYE").await;
+    agrees(&it.caller, &bye, 200).await;
+    it.nothing_is_left().await;
+    let (trace, record) = it.record().await;
+    assert_eq!(record["ended_why"], "handed_over");
+    for line in
+        ["the desk is rung", "the desk answers", "the desk takes", "joined", "the human hung up"]
+    {
+        assert!(trace.iter().any(|known| known.contains(line)), "{line}: {trace:#?}");
+    }
+}
+
+/// A caller who has been joined hangs up: so does the desk.
+#[tokio::test]
+async fn a_caller_who_hangs_up_ends_it_for_both() {
+    let mut it = Handing::rings(&[]).await;
+    it.joined().await;
+    it.until("the caller's silence is heard", |_, desk| desk.packets.len() > 100).await;
+    it.caller.hang_up().await;
+    it.it.is_hung_up_on().await;
+    it.nothing_is_left().await;
+    let (trace, _) = it.record().await;
+    assert!(trace.iter().any(|line| line.contains("the caller hung up")), "{trace:#?}");
+}
+
+/// Issue 7.3: busy, no answer, declined: the words are those of what happened.
+#[tokio::test]
+async fn a_desk_that_is_not_reached_is_told() {
+    tokio::join!(
+        refuses(486, "busy"),
+        refuses(480, "no_answer"),
+        refuses(603, "declined"),
+        does_not_come(),
+        answers_as_a_machine(),
+    );
+}
+
+async fn refuses(status: u16, state: &str) {
+    let mut it = Handing::rings(&[]).await;
+    it.it.says(status, "", "").await;
+    it.it.phone.until_told("ACK").await;
+    it.came_to(state).await;
+}
+
+async fn does_not_come() {
+    let mut it = Handing::rings(&["handoff.ring_ms=1000"]).await;
+    it.it.phone.until_told("CANCEL").await;
+    it.it.says(487, "", "").await;
+    it.it.phone.until_told("ACK").await;
+    it.came_to("no_answer").await;
+}
+
+/// A mailbox hears nothing, and takes nobody.
+async fn answers_as_a_machine() {
+    let mut it = Handing::rings(&["outbound.machine_ms=6000"]).await;
+    it.answers().await;
+    it.it.phone.sing(1_000.0, 600);
+    it.until("the beep is over", |_, desk| desk.mouth_is_empty()).await;
+    it.it.is_hung_up_on().await;
+    assert_eq!(it.it.phone.packets.iter().filter_map(pitch).count(), 0);
+    it.came_to("voicemail").await;
+}
+
+/// Issue 7.3: whoever answers may say no, go, or say nothing.
+#[tokio::test]
+async fn a_desk_that_does_not_take_the_caller_is_told() {
+    tokio::join!(declines(), hangs_up(), presses_nothing());
+}
+
+async fn declines() {
+    let mut it = Handing::rings(&[]).await;
+    it.answers().await;
+    it.asked().await;
+    it.presses(5).await;
+    it.presses(2).await;
+    it.it.is_hung_up_on().await;
+    it.came_to("declined").await;
+}
+
+async fn hangs_up() {
+    let mut it = Handing::rings(&[]).await;
+    it.answers().await;
+    it.until("it hears of a caller", |_, desk| heard(desk, CALLER) >= 100).await;
+    it.it.phone.hang_up().await;
+    it.came_to("declined").await;
+}
+
+async fn presses_nothing() {
+    let mut it = Handing::rings(&[]).await;
+    it.answers().await;
+    it.until("it is asked twice", |_, desk| heard(desk, QUESTION) >= 700).await;
+    it.it.is_hung_up_on().await;
+    it.came_to("timeout").await;
+}
+
+/// Issue 7.3: the caller leaves first. Whoever is on the line for them hears so.
+#[tokio::test]
+async fn a_caller_who_leaves_first_is_on_record_as_that() {
+    tokio::join!(leaves_while_it_rings(), leaves_while_they_are_told());
+}
+
+async fn leaves_while_it_rings() {
+    let mut it = Handing::rings(&[]).await;
+    it.caller.hang_up().await;
+    it.it.phone.until_told("CANCEL").await;
+    it.it.says(487, "", "").await;
+    it.it.phone.until_told("ACK").await;
+    handoff(&it.it, "caller_left").await;
+    it.nothing_is_left().await;
+}
+
+async fn leaves_while_they_are_told() {
+    let mut it = Handing::rings(&[]).await;
+    it.answers().await;
+    it.until("it hears of a caller", |_, desk| heard(desk, CALLER) >= 100).await;
+    it.caller.hang_up().await;
+    it.until("it hears that they left", |_, desk| heard(desk, LEFT) >= 300).await;
+    it.it.is_hung_up_on().await;
+    handoff(&it.it, "caller_left").await;
+    it.nothing_is_left().await;
+}
