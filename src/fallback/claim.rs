@@ -78,7 +78,7 @@ claims! {
     CallerWaits = "caller.waits",
     /// Whoever hears it says by a key whether they take the caller.
     DeskDecides = "desk.decides",
-    /// The caller for whom somebody was rung is not there any more.
+    /// The caller for whom somebody was rung does not wait any more: has left, or wants no one.
     CallerLeft = "caller.left",
     /// Neither a callback nor a handoff exists.
     NothingArranged = "nothing.arranged",

@@ -73,6 +73,8 @@ enum Decided {
     Takes,
     Declines,
     Nothing,
+    /// It is a machine.
+    Cannot,
 }
 
 impl Bridge {
@@ -95,13 +97,14 @@ impl Bridge {
             Err(end) => return promises.end_handoff(id, end).await.map(drop),
         };
         let decided = tokio::select! {
-            decided = self.waits.ask(&mut human) => decided,
+            decided = self.waits.decided(&mut human) => decided,
             _ = &mut over => return self.waits.tell_left(human).await,
         };
         let end = match decided {
             Decided::Takes => return self.join(human, target, promises, id, over).await,
             Decided::Declines => HandoffState::Declined,
             Decided::Nothing => HandoffState::Timeout,
+            Decided::Cannot => HandoffState::Voicemail,
         };
         let ended = promises.end_handoff(id, end).await.map(drop);
         human.hang_up().await;
@@ -153,26 +156,27 @@ impl Waits {
                 return Err(HandoffState::Timeout);
             }
         };
-        let mut leg: Box<dyn Leg> = match shared.ring(dial).await {
-            Rung::Answered(leg) => leg,
-            Rung::Busy => return Err(HandoffState::Busy),
-            Rung::NoAnswer | Rung::Unreachable => return Err(HandoffState::NoAnswer),
-            Rung::Declined | Rung::Refused(_) => return Err(HandoffState::Declined),
-            Rung::NoPlace => return Err(HandoffState::Timeout),
+        match shared.ring(dial).await {
+            Rung::Answered(leg) => Ok(leg),
+            Rung::Busy => Err(HandoffState::Busy),
+            Rung::NoAnswer | Rung::Unreachable => Err(HandoffState::NoAnswer),
+            Rung::Declined | Rung::Refused(_) => Err(HandoffState::Declined),
+            Rung::NoPlace => Err(HandoffState::Timeout),
             Rung::NoPort(problem) => {
                 tracing::error!("a desk's call finds no port for its sound: {problem}");
-                return Err(HandoffState::Timeout);
+                Err(HandoffState::Timeout)
             }
-        };
+        }
+    }
+
+    /// Whether a person has answered, and what they want.
+    async fn decided(&self, human: &mut Human) -> Decided {
         self.note("<- the desk answers");
-        match dial_sip::who(&mut *leg, outbound).await {
-            Some(Who::Person) => Ok(leg),
-            Some(Who::Machine) => {
-                tokio::spawn(Human::new(leg).hang_up());
-                Err(HandoffState::Voicemail)
-            }
+        match human.who(&self.service.config.outbound).await {
+            Some(Who::Person) => self.ask(human).await,
+            Some(Who::Machine) => Decided::Cannot,
             // A phone that was taken and put down at once.
-            None => Err(HandoffState::Declined),
+            None => Decided::Declines,
         }
     }
 
@@ -233,7 +237,7 @@ impl Waits {
 
     /// The caller has gone, and they are told.
     async fn tell_left(&self, human: Human) -> Result<(), Refused> {
-        self.note("-> the desk hears that the caller has left");
+        self.note("-> the desk hears that nobody waits any more");
         human.part_with(&self.prompt("desk_caller_left", false)).await;
         Ok(())
     }

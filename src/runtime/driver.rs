@@ -200,30 +200,26 @@ impl Driver {
     }
 
     fn hear(&mut self, said: FromCaller) {
-        if self.relay.is_some() {
-            return self.hear_for_human(said);
+        match &said {
+            FromCaller::Lost { .. } => self.service.metrics.resumption("lost"),
+            FromCaller::Back => self.service.metrics.resumption("resumed"),
+            FromCaller::Gone { how } if *how == NOT_RESUMED => {
+                self.service.metrics.resumption("expired");
+            }
+            _ => {}
         }
         match said {
+            said if self.relay.is_some() => self.hear_for_human(said),
             FromCaller::Audio(samples) => self.hear_sound(&samples),
             FromCaller::CommitAudio { tag } => {
                 let (buffered, at) = (self.sound.length(), position(self.sound.end()));
                 self.step(Event::Commit { buffered, at, tag });
             }
-            FromCaller::Gone { how } => {
-                if how == NOT_RESUMED {
-                    self.service.metrics.resumption("expired");
-                }
+            gone @ FromCaller::Gone { .. } => {
                 self.leg_is_up = false;
-                self.step(Event::Caller(FromCaller::Gone { how }));
+                self.step(Event::Caller(gone));
             }
-            other => {
-                match other {
-                    FromCaller::Lost { .. } => self.service.metrics.resumption("lost"),
-                    FromCaller::Back => self.service.metrics.resumption("resumed"),
-                    _ => {}
-                }
-                self.step(Event::Caller(other));
-            }
+            other => self.step(Event::Caller(other)),
         }
     }
 

@@ -4,24 +4,27 @@
 //! Prompts are tones here, each of its own pitch, so that who hears what is heard.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use floorkeeper::audio::level_dbfs;
 use floorkeeper::codec::g711::Law;
 use floorkeeper::config::Fallback;
 use floorkeeper::id::Stage;
 use floorkeeper::provider::tts::{Phrase, Tts, TtsOptions, TtsSignal};
 use floorkeeper::provider::{Cancel, Run};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Duration, MissedTickBehavior, interval};
 
+use crate::client::Client;
 use crate::dialled::Dialling;
 use crate::phone::{EVENTS, FRAME, Packet, Phone};
 use crate::refer::{agrees, handoff, prompts};
 use crate::rig::{LIMIT, eventually};
 
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 9] = [
     "agent.default.greeting=\"\"",
     "limits.model.slots=0",
     "callback.offer=never",
@@ -29,6 +32,7 @@ const SETTINGS: [&str; 8] = [
     "handoff.bridge_to=\"sip:ada@127.0.0.1:PORT\"",
     "handoff.decide_ms=1000",
     "outbound.machine_ms=0",
+    "tts.words_per_s=40",
     "asr.text=[\"What is for dinner tonight?\", \"Yes please\"]",
 ];
 
@@ -76,9 +80,15 @@ impl Tts for Noted {
     }
 }
 
-/// Every prompt a tone, and a human offered first.
-fn script(folder: &Path) -> Fallback {
-    let dir = folder.join("fallback");
+/// Every prompt a tone, and a human offered first: read once, as that takes a while.
+fn script() -> Fallback {
+    static SCRIPT: OnceLock<Fallback> = OnceLock::new();
+    SCRIPT.get_or_init(write_script).clone()
+}
+
+fn write_script() -> Fallback {
+    let name = format!("bridged-{}", std::process::id());
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(dir.join("audio/en")).unwrap();
     let ladder = include_str!("../../fallback/ladder.toml");
     let of_model = "causes = [\"overloaded\", \"closed\"";
@@ -114,14 +124,22 @@ fn script(folder: &Path) -> Fallback {
         }
         wav.finalize().unwrap();
     }
-    Fallback::load(Some(&dir)).unwrap_or_else(|wrong| panic!("{wrong}"))
+    let script = Fallback::load(Some(&dir)).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let _ = std::fs::remove_dir_all(&dir); // the next build's folder is cleaned with it
+    script
 }
 
 /// The pitch of a packet in Hz; none where it is silent.
 fn pitch(packet: &Packet) -> Option<f32> {
-    let mut sound = Vec::new();
-    Law::Mu.decode(&packet.payload, &mut sound);
-    if packet.payload.len() != FRAME || level_dbfs(&sound) < -30.0 {
+    *packet.pitch.get_or_init(|| {
+        let mut sound = Vec::new();
+        Law::Mu.decode(&packet.payload, &mut sound);
+        (packet.payload.len() == FRAME).then(|| pitch_of(&sound, 8_000.0)).flatten()
+    })
+}
+
+fn pitch_of(sound: &[i16], rate_hz: f32) -> Option<f32> {
+    if level_dbfs(sound) < -30.0 {
         return None;
     }
     let rises = sound.windows(2).enumerate().filter(|(_, pair)| pair[0] < 0 && pair[1] >= 0);
@@ -129,7 +147,7 @@ fn pitch(packet: &Packet) -> Option<f32> {
         .map(|(at, pair)| at as f32 + f32::from(pair[0]) / f32::from(pair[0] - pair[1]))
         .collect();
     let (first, last) = (rises.first()?, rises.last()?);
-    Some(8_000.0 * (rises.len() - 1) as f32 / (last - first))
+    Some(rate_hz * (rises.len() - 1) as f32 / (last - first))
 }
 
 /// So much of this pitch was heard, in milliseconds.
@@ -161,6 +179,12 @@ impl Handing {
     }
 
     async fn begin(settings: &[&str]) -> Handing {
+        let (it, voiced) = Handing::serve(settings).await;
+        let caller = Phone::call(&it.rig).await;
+        Handing { it, caller, voiced }
+    }
+
+    async fn serve(settings: &[&str]) -> (Dialling, Arc<Mutex<Vec<String>>>) {
         let settings: Vec<&str> = SETTINGS.iter().chain(settings).copied().collect();
         let voiced = Arc::new(Mutex::default());
         let noted = voiced.clone();
@@ -168,9 +192,8 @@ impl Handing {
             backends.tts = Some(Arc::new(Noted(backends.tts.take().unwrap(), noted)));
         });
         let it = it.await;
-        it.rig.service().prompts.take(script(&it.folder));
-        let caller = Phone::call(&it.rig).await;
-        Handing { it, caller, voiced }
+        it.rig.service().prompts.take(script());
+        (it, voiced)
     }
 
     /// The desk answers.
@@ -219,17 +242,7 @@ impl Handing {
     }
 
     async fn nothing_is_left(&self) {
-        self.it.is_quiet().await;
-        let service = self.it.rig.service();
-        eventually("no unit is held", || {
-            let held = |stage: &Stage| {
-                let counts = self.it.rig.counts(*stage);
-                counts.active > 0 || counts.queued > 0 || counts.quarantined > 0
-            };
-            let busy: Vec<Stage> = service.gates.stages().filter(held).collect();
-            if busy.is_empty() { Ok(()) } else { Err(format!("{busy:?}")) }
-        })
-        .await;
+        nothing_is_left(&self.it).await;
     }
 
     /// The call's trace, and where it stands.
@@ -252,6 +265,26 @@ impl Handing {
     }
 }
 
+/// No call, no dialog, no unit.
+async fn nothing_is_left(it: &Dialling) {
+    it.is_quiet().await;
+    eventually("no unit is held", || {
+        let held = |stage: &Stage| {
+            let counts = it.rig.counts(*stage);
+            counts.active > 0 || counts.queued > 0 || counts.quarantined > 0
+        };
+        let busy: Vec<Stage> = it.rig.service().gates.stages().filter(held).collect();
+        if busy.is_empty() { Ok(()) } else { Err(format!("{busy:?}")) }
+    })
+    .await;
+}
+
+/// The telephone events that were heard.
+fn keys(phone: &Phone) -> Vec<u8> {
+    let events = phone.packets.iter().filter(|packet| packet.payload_type == EVENTS);
+    events.map(|packet| packet.payload[0]).collect()
+}
+
 /// One key's packets (RFC 4733, 2.5).
 async fn press(phone: &mut Phone, event: u8) {
     let timestamp = phone.timestamp;
@@ -262,10 +295,14 @@ async fn press(phone: &mut Phone, event: u8) {
     phone.timestamp = timestamp.wrapping_add(480);
 }
 
-/// Issue 7.3: a warm handoff. The human hears who it is before the caller is joined; then each
-/// hears the other, and neither model, recogniser nor synthesiser is held.
 #[tokio::test]
 async fn who_takes_the_caller_is_joined_with_them() {
+    tokio::join!(they_speak(), the_caller_hangs_up(), a_browser_is_joined());
+}
+
+/// Issue 7.3: a warm handoff. The human hears who it is before the caller is joined; then each
+/// hears the other, and neither model, recogniser nor synthesiser is held.
+async fn they_speak() {
     let mut it = Handing::rings(&[]).await;
     it.answers().await;
     it.asked().await;
@@ -290,6 +327,12 @@ async fn who_takes_the_caller_is_joined_with_them() {
     })
     .await;
     assert_eq!((heard(&it.caller, 800), heard(&it.it.phone, 1_000)), (0, 0), "no echo");
+    press(&mut it.caller, 5).await;
+    press(&mut it.it.phone, 11).await;
+    it.until("each hears the other's key", |caller, desk| {
+        keys(caller) == [11; 7] && keys(desk) == [5; 7]
+    })
+    .await;
     for stage in [Stage::Recognition, Stage::Model, Stage::Synthesis, Stage::Handoff] {
         assert_eq!(it.it.rig.counts(stage).active, 0, "{stage}");
     }
@@ -309,8 +352,7 @@ async fn who_takes_the_caller_is_joined_with_them() {
 }
 
 /// A caller who has been joined hangs up: so does the desk.
-#[tokio::test]
-async fn a_caller_who_hangs_up_ends_it_for_both() {
+async fn the_caller_hangs_up() {
     let mut it = Handing::rings(&[]).await;
     it.joined().await;
     it.until("the caller's silence is heard", |_, desk| desk.packets.len() > 100).await;
@@ -321,10 +363,61 @@ async fn a_caller_who_hangs_up_ends_it_for_both() {
     assert!(trace.iter().any(|line| line.contains("the caller hung up")), "{trace:#?}");
 }
 
-/// Issue 7.3: busy, no answer, declined: the words are those of what happened.
+/// A caller who has no telephone is joined with one.
+async fn a_browser_is_joined() {
+    let (mut it, _) = Handing::serve(&[]).await;
+    let mut caller = Client::connect(&it.rig).await;
+    caller.speak(600).await;
+    caller.until("response.done").await;
+    caller.speak(600).await;
+    it.rings().await;
+    it.answers().await;
+    it.phone.until("the desk is asked", |desk| heard(desk, QUESTION) >= 300).await;
+    press(&mut it.phone, 1).await;
+    handoff(&it, "connected").await;
+    it.phone.packets.clear();
+    it.phone.sing(1_000.0, 2_000);
+    let mut ticks = interval(Duration::from_millis(20));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    for frame in 0..60 {
+        ticks.tick().await;
+        caller.send(sung(800.0, frame)).await;
+        it.phone.say_frame().await;
+        it.phone.listen();
+    }
+    it.phone.until("the browser is heard", |desk| heard(desk, 800) >= 1_000).await;
+    it.phone.hang_up().await;
+    caller.close_code().await;
+    let sung = caller.of("response.output_audio.delta").filter(|delta| is_sung(1_000.0, delta));
+    assert!(sung.count() >= 25, "the desk is heard in the browser");
+    nothing_is_left(&it).await;
+}
+
+/// 20 ms of a tone, as a browser sends it.
+fn sung(hz: f32, frame: usize) -> Value {
+    let wave = |at: usize| (std::f32::consts::TAU * hz * at as f32 / 24_000.0).sin();
+    let samples = (frame * 480..(frame + 1) * 480).map(|at| (10_000.0 * wave(at)) as i16);
+    let pcm: Vec<u8> = samples.flat_map(i16::to_le_bytes).collect();
+    json!({"type": "input_audio_buffer.append", "audio": BASE64.encode(pcm)})
+}
+
+/// Sound that is this tone.
+fn is_sung(hz: f32, delta: &Value) -> bool {
+    let pcm = BASE64.decode(delta["delta"].as_str().unwrap()).unwrap();
+    let samples = pcm.chunks(2).map(|pair| i16::from_le_bytes(pair.try_into().unwrap()));
+    pitch_of(&samples.collect::<Vec<i16>>(), 24_000.0).is_some_and(|it| (it - hz).abs() < 30.0)
+}
+
+/// Issue 7.3: busy, no answer, a machine, declined by key or by hanging up, no key; the caller
+/// leaves first: words and record are those of what happened, and nothing is left.
 #[tokio::test]
-async fn a_desk_that_is_not_reached_is_told() {
+async fn words_and_record_are_what_happened() {
     tokio::join!(
+        declines(),
+        hangs_up(),
+        presses_nothing(),
+        leaves_while_it_rings(),
+        leaves_while_they_are_told(),
         refuses(486, "busy"),
         refuses(480, "no_answer"),
         refuses(603, "declined"),
@@ -359,12 +452,6 @@ async fn answers_as_a_machine() {
     it.came_to("voicemail").await;
 }
 
-/// Issue 7.3: whoever answers may say no, go, or say nothing.
-#[tokio::test]
-async fn a_desk_that_does_not_take_the_caller_is_told() {
-    tokio::join!(declines(), hangs_up(), presses_nothing());
-}
-
 async fn declines() {
     let mut it = Handing::rings(&[]).await;
     it.answers().await;
@@ -389,12 +476,6 @@ async fn presses_nothing() {
     it.until("it is asked twice", |_, desk| heard(desk, QUESTION) >= 700).await;
     it.it.is_hung_up_on().await;
     it.came_to("timeout").await;
-}
-
-/// Issue 7.3: the caller leaves first. Whoever is on the line for them hears so.
-#[tokio::test]
-async fn a_caller_who_leaves_first_is_on_record_as_that() {
-    tokio::join!(leaves_while_it_rings(), leaves_while_they_are_told());
 }
 
 async fn leaves_while_it_rings() {

@@ -21,7 +21,7 @@ const GREETING_MS: usize = 800;
 pub struct Dialling {
     pub rig: Rig,
     pub phone: Phone,
-    pub folder: PathBuf,
+    folder: PathBuf,
     pub invite: Option<Heard>,
 }
 

@@ -25,6 +25,9 @@ mod tls;
 #[path = "../server/certificates.rs"]
 mod certificates;
 #[allow(dead_code, reason = "every test binary uses its own part of this")]
+#[path = "../server/client.rs"]
+mod client;
+#[allow(dead_code, reason = "every test binary uses its own part of this")]
 #[path = "../server/http.rs"]
 mod http;
 #[allow(dead_code, reason = "every test binary uses its own part of this")]

@@ -1,5 +1,6 @@
 //! A telephone: two sockets, a caller who speaks and listens, and SIP as text.
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,6 +65,8 @@ pub struct Packet {
     pub sequence: u16,
     pub timestamp: u32,
     pub payload: Vec<u8>,
+    /// Its pitch in Hz, where somebody has asked; none where it is silent.
+    pub pitch: OnceCell<Option<f32>>,
 }
 
 pub struct Phone {
@@ -363,6 +366,7 @@ impl Phone {
                 sequence: u16::from_be_bytes([bytes[2], bytes[3]]),
                 timestamp: u32::from_be_bytes(bytes[4..8].try_into().unwrap()),
                 payload: bytes[12..].to_vec(),
+                pitch: OnceCell::new(),
             });
         }
     }

@@ -8,10 +8,12 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::RATE_HZ;
 use crate::audio::{FRAME, Pcm};
+use crate::config::Outbound;
 use crate::id::{Generation, ItemId};
 use crate::leg::{FromCaller, HangUp, ToCaller};
-use crate::runtime::driver;
+use crate::runtime::{dial_sip, driver};
 use crate::transport::Leg;
+use crate::turn::answered::Who;
 
 /// What is said in one go.
 const FRAME_SAMPLES: usize = (RATE_HZ / 50) as usize;
@@ -34,6 +36,11 @@ pub(super) enum Deed {
 impl Human {
     pub fn new(leg: Box<dyn Leg>) -> Human {
         Human { leg, said: 0 }
+    }
+
+    /// A person or a machine; none: they have gone.
+    pub async fn who(&mut self, outbound: &Outbound) -> Option<Who> {
+        dial_sip::who(&mut *self.leg, outbound).await
     }
 
     /// Says this, unless they do something first.

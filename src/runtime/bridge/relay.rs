@@ -64,6 +64,8 @@ pub(in crate::runtime) struct Relay {
     human: Option<Box<dyn Leg>>,
     to_human: Lane,
     to_caller: Lane,
+    /// The caller's connection is lost, and waited for.
+    away: bool,
     clock: Clock,
     next: Timestamp,
     timer: Pin<Box<Sleep>>,
@@ -91,6 +93,7 @@ impl Relay {
             human: None,
             to_human: Lane::new("caller", CALLER_RATE_HZ),
             to_caller: Lane::new("human", caller_hz),
+            away: false,
             clock,
             next: now,
             timer: Box::pin(tokio::time::sleep_until(clock.instant(now))),
@@ -160,6 +163,8 @@ impl Relay {
                 }
             }
             FromCaller::Truncate { .. } => self.to_caller.items += 1,
+            FromCaller::Lost { .. } => self.away = true,
+            FromCaller::Back => self.away = false,
             _ => {}
         }
         false
@@ -167,7 +172,9 @@ impl Relay {
 
     fn pass_on(&mut self, caller: &mut dyn Leg) {
         // An end that cannot be told has gone, and is heard to have.
-        if let Some(frame) = self.to_caller.frame() {
+        if let Some(frame) = self.to_caller.frame()
+            && !self.away
+        {
             let _ = caller.send(frame);
         }
         if let (Some(human), Some(frame)) = (&mut self.human, self.to_human.frame()) {
