@@ -1,303 +1,31 @@
 //! A human is rung for a caller, told of them, and joined with them by a key (issue 7.3: words and
 //! record match each time; A-128: nothing is said of a human before one has said yes).
-//!
-//! Prompts are tones here, each of its own pitch, so that who hears what is heard.
 
-use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+mod handing;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use floorkeeper::audio::level_dbfs;
-use floorkeeper::codec::g711::Law;
-use floorkeeper::config::Fallback;
 use floorkeeper::id::Stage;
-use floorkeeper::provider::tts::{Phrase, Tts, TtsOptions, TtsSignal};
-use floorkeeper::provider::{Cancel, Run};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use tokio::time::{Duration, MissedTickBehavior, interval};
 
 use crate::client::Client;
-use crate::dialled::Dialling;
-use crate::phone::{EVENTS, FRAME, Packet, Phone};
+use crate::http;
 use crate::refer::{agrees, handoff, prompts};
-use crate::rig::{LIMIT, eventually};
-
-const SETTINGS: [&str; 9] = [
-    "agent.default.greeting=\"\"",
-    "limits.model.slots=0",
-    "callback.offer=never",
-    "handoff.offer=always",
-    "handoff.bridge_to=\"sip:ada@127.0.0.1:PORT\"",
-    "handoff.decide_ms=1000",
-    "outbound.machine_ms=0",
-    "tts.words_per_s=40",
-    "asr.text=[\"What is for dinner tonight?\", \"Yes please\"]",
-];
-
-/// Pitches of what the desk hears.
-const CALLER: u32 = 500;
-const QUESTION: u32 = 700;
-const LEFT: u32 = 900;
-/// And of what the caller hears.
-const OFFER: u32 = 600;
-const TRYING: u32 = 1_100;
-const CONNECTING: u32 = 1_300;
-const NOT_REACHED: u32 = 1_500;
-
-/// A caller who wants a human, and the desk that is rung for them.
-pub struct Handing {
-    it: Dialling,
-    caller: Phone,
-    /// What was said in the agent's voice.
-    voiced: Arc<Mutex<Vec<String>>>,
-}
-
-/// A synthesiser that remembers what it was given.
-struct Noted(Arc<dyn Tts>, Arc<Mutex<Vec<String>>>);
-
-impl Tts for Noted {
-    fn run(
-        self: Arc<Self>,
-        options: TtsOptions,
-        mut input: mpsc::Receiver<Phrase>,
-        out: mpsc::Sender<TtsSignal>,
-        cancel: Cancel,
-    ) -> Run {
-        let (pass, passed) = mpsc::channel(64);
-        let run = self.0.clone().run(options, passed, out, cancel);
-        Box::pin(async move {
-            let noting = async {
-                while let Some(phrase) = input.recv().await {
-                    self.1.lock().unwrap().push(phrase.text.clone());
-                    let _ = pass.send(phrase).await;
-                }
-                drop(pass);
-            };
-            tokio::join!(noting, run).1
-        })
-    }
-}
-
-/// Every prompt a tone, and a human offered first: read once, as that takes a while.
-fn script() -> Fallback {
-    static SCRIPT: OnceLock<Fallback> = OnceLock::new();
-    SCRIPT.get_or_init(write_script).clone()
-}
-
-fn write_script() -> Fallback {
-    let name = format!("bridged-{}", std::process::id());
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::create_dir_all(dir.join("audio/en")).unwrap();
-    let ladder = include_str!("../../fallback/ladder.toml");
-    let of_model = "causes = [\"overloaded\", \"closed\"";
-    let rule = ladder.find(of_model).unwrap();
-    let retry = rule + ladder[rule..].find("  { rung = \"retry\"").unwrap();
-    let line = retry + ladder[retry..].find('\n').unwrap();
-    std::fs::write(dir.join("ladder.toml"), format!("{}{}", &ladder[..retry], &ladder[line..]))
-        .unwrap();
-    for (prompt, hz) in [
-        ("desk_caller", CALLER),
-        ("desk_question", QUESTION),
-        ("desk_caller_left", LEFT),
-        ("offer_handoff", OFFER),
-        ("handoff_trying", TRYING),
-        ("handoff_acknowledged", CONNECTING),
-        ("handoff_busy", NOT_REACHED),
-        ("handoff_no_answer", NOT_REACHED),
-        ("handoff_declined", NOT_REACHED),
-        ("handoff_voicemail", NOT_REACHED),
-        ("handoff_timeout", NOT_REACHED),
-    ] {
-        let spec = hound::WavSpec {
-            channels: 1,
-            sample_rate: 16_000,
-            bits_per_sample: 16,
-            sample_format: hound::SampleFormat::Int,
-        };
-        let file = dir.join(format!("audio/en/{prompt}.wav"));
-        let mut wav = hound::WavWriter::create(file, spec).unwrap();
-        for at in 0..6_400 {
-            let phase = std::f32::consts::TAU * hz as f32 * at as f32 / 16_000.0;
-            wav.write_sample((8_000.0 * phase.sin()) as i16).unwrap();
-        }
-        wav.finalize().unwrap();
-    }
-    let script = Fallback::load(Some(&dir)).unwrap_or_else(|wrong| panic!("{wrong}"));
-    let _ = std::fs::remove_dir_all(&dir); // the next build's folder is cleaned with it
-    script
-}
-
-/// The pitch of a packet in Hz; none where it is silent.
-fn pitch(packet: &Packet) -> Option<f32> {
-    *packet.pitch.get_or_init(|| {
-        let mut sound = Vec::new();
-        Law::Mu.decode(&packet.payload, &mut sound);
-        (packet.payload.len() == FRAME).then(|| pitch_of(&sound, 8_000.0)).flatten()
-    })
-}
-
-fn pitch_of(sound: &[i16], rate_hz: f32) -> Option<f32> {
-    if level_dbfs(sound) < -30.0 {
-        return None;
-    }
-    let rises = sound.windows(2).enumerate().filter(|(_, pair)| pair[0] < 0 && pair[1] >= 0);
-    let rises: Vec<f32> = rises
-        .map(|(at, pair)| at as f32 + f32::from(pair[0]) / f32::from(pair[0] - pair[1]))
-        .collect();
-    let (first, last) = (rises.first()?, rises.last()?);
-    Some(rate_hz * (rises.len() - 1) as f32 / (last - first))
-}
-
-/// So much of this pitch was heard, in milliseconds.
-fn heard(phone: &Phone, hz: u32) -> usize {
-    let near = |packet: &&Packet| pitch(packet).is_some_and(|it| (it - hz as f32).abs() < 30.0);
-    phone.packets.iter().filter(near).count() * 20
-}
-
-impl Handing {
-    /// The caller has asked for a human, and the desk rings.
-    pub async fn rings(settings: &[&str]) -> Handing {
-        let mut handing = Handing::begin(settings).await;
-        let (caller, it) = (&mut handing.caller, &mut handing.it);
-        caller.speak(600);
-        caller.until("a human is offered", |caller| heard(caller, OFFER) >= 300).await;
-        caller.speak(600);
-        let mut invite = None;
-        caller
-            .until("the desk rings", |_| {
-                invite = it.phone.told_now();
-                invite.is_some()
-            })
-            .await;
-        let invite = invite.unwrap();
-        assert_eq!(invite.what(), "INVITE", "{}", invite.text);
-        it.invite = Some(invite);
-        it.says(180, "", "").await;
-        handing
-    }
-
-    async fn begin(settings: &[&str]) -> Handing {
-        let (it, voiced) = Handing::serve(settings).await;
-        let caller = Phone::call(&it.rig).await;
-        Handing { it, caller, voiced }
-    }
-
-    async fn serve(settings: &[&str]) -> (Dialling, Arc<Mutex<Vec<String>>>) {
-        let settings: Vec<&str> = SETTINGS.iter().chain(settings).copied().collect();
-        let voiced = Arc::new(Mutex::default());
-        let noted = voiced.clone();
-        let it = Dialling::with_providers(&settings, move |backends| {
-            backends.tts = Some(Arc::new(Noted(backends.tts.take().unwrap(), noted)));
-        });
-        let it = it.await;
-        it.rig.service().prompts.take(script());
-        (it, voiced)
-    }
-
-    /// The desk answers.
-    async fn answers(&mut self) {
-        self.it.answers().await;
-        self.caller.packets.clear();
-    }
-
-    /// Both speak and listen until this is so.
-    async fn until(&mut self, what: &str, mut is_so: impl FnMut(&Phone, &Phone) -> bool) {
-        let mut ticks = interval(Duration::from_millis(20));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-        let (caller, desk) = (&mut self.caller, &mut self.it.phone);
-        for _ in 0..LIMIT.as_millis() / 20 {
-            ticks.tick().await;
-            for phone in [&mut *caller, &mut *desk] {
-                phone.say_frame().await;
-                phone.listen();
-            }
-            if is_so(caller, desk) {
-                return;
-            }
-        }
-        let pitches = |phone: &Phone| phone.packets.iter().filter_map(pitch).collect::<Vec<_>>();
-        panic!("not in time: {what}: caller {:?}, desk {:?}", pitches(caller), pitches(desk));
-    }
-
-    async fn asked(&mut self) {
-        self.until("the desk is asked", |_, desk| heard(desk, QUESTION) >= 300).await;
-    }
-
-    /// The desk presses a key.
-    async fn presses(&mut self, event: u8) {
-        press(&mut self.it.phone, event).await;
-    }
-
-    /// What came of it is on record, and the caller hears it in its own words.
-    async fn came_to(&mut self, state: &str) {
-        handoff(&self.it, state).await;
-        self.until("the caller is told", |caller, _| heard(caller, NOT_REACHED) >= 300).await;
-        let prompts = prompts(&self.it).await;
-        assert!(prompts.contains(&format!("handoff_{state}")), "{prompts:?}");
-        assert!(!prompts.contains(&"handoff_acknowledged".to_owned()), "nobody was there");
-        self.caller.hang_up().await;
-        self.nothing_is_left().await;
-    }
-
-    async fn nothing_is_left(&self) {
-        nothing_is_left(&self.it).await;
-    }
-
-    /// The call's trace, and where it stands.
-    async fn record(&self) -> (Vec<String>, Value) {
-        let calls = self.it.rig.get("/v1/calls").await.json();
-        let id = calls["calls"][0]["id"].as_str().unwrap().to_owned();
-        let record = self.it.rig.get(&format!("/v1/calls/{id}")).await.json();
-        let trace = record["trace"].as_array().unwrap();
-        let lines = trace.iter().map(|line| line.as_str().unwrap().to_owned()).collect();
-        (lines, record)
-    }
-
-    /// The desk says yes, the caller hears so, and both are joined.
-    async fn joined(&mut self) {
-        self.answers().await;
-        self.asked().await;
-        self.presses(1).await;
-        self.until("the caller is told", |caller, _| heard(caller, CONNECTING) >= 300).await;
-        handoff(&self.it, "connected").await;
-    }
-}
-
-/// No call, no dialog, no unit.
-async fn nothing_is_left(it: &Dialling) {
-    it.is_quiet().await;
-    eventually("no unit is held", || {
-        let held = |stage: &Stage| {
-            let counts = it.rig.counts(*stage);
-            counts.active > 0 || counts.queued > 0 || counts.quarantined > 0
-        };
-        let busy: Vec<Stage> = it.rig.service().gates.stages().filter(held).collect();
-        if busy.is_empty() { Ok(()) } else { Err(format!("{busy:?}")) }
-    })
-    .await;
-}
-
-/// The telephone events that were heard.
-fn keys(phone: &Phone) -> Vec<u8> {
-    let events = phone.packets.iter().filter(|packet| packet.payload_type == EVENTS);
-    events.map(|packet| packet.payload[0]).collect()
-}
-
-/// One key's packets (RFC 4733, 2.5).
-async fn press(phone: &mut Phone, event: u8) {
-    let timestamp = phone.timestamp;
-    for (ends, duration) in [(0, 160), (0, 320), (0x80, 480), (0x80, 480), (0x80, 480)] {
-        let [high, low] = u16::to_be_bytes(duration);
-        phone.send_rtp(EVENTS, timestamp, &[event, ends | 10, high, low]).await;
-    }
-    phone.timestamp = timestamp.wrapping_add(480);
-}
+use handing::{
+    CALLER, CONNECTING, Handing, LEFT, NOT_REACHED, OFFER, QUESTION, heard, keys, nothing_is_left,
+    pitch, pitch_of, press,
+};
 
 #[tokio::test]
 async fn who_takes_the_caller_is_joined_with_them() {
-    tokio::join!(they_speak(), the_caller_hangs_up(), a_browser_is_joined());
+    tokio::join!(
+        they_speak(),
+        the_caller_hangs_up(),
+        the_server_ends(),
+        a_browser_is_joined(),
+        somebody_at_the_page_is_faster(),
+    );
 }
 
 /// Issue 7.3: a warm handoff. The human hears who it is before the caller is joined; then each
@@ -363,6 +91,37 @@ async fn the_caller_hangs_up() {
     assert!(trace.iter().any(|line| line.contains("the caller hung up")), "{trace:#?}");
 }
 
+/// The drain's window closes over two who speak.
+async fn the_server_ends() {
+    let mut it = Handing::rings(&[]).await;
+    it.joined().await;
+    it.until("the caller's silence is heard", |_, desk| desk.packets.len() > 100).await;
+    it.it.rig.service().end_calls();
+    it.it.is_hung_up_on().await;
+    let bye = it.caller.until_told("BYE").await;
+    agrees(&it.caller, &bye, 200).await;
+    it.nothing_is_left().await;
+}
+
+/// Whoever takes the caller at the operator page has them; the desk stops ringing.
+async fn somebody_at_the_page_is_faster() {
+    let it = Handing::rings(&[]).await;
+    let list = it.it.rig.get("/v1/handoffs").await.json();
+    let id = list["handoffs"][0]["id"].as_str().unwrap().to_owned();
+    let to = it.it.rig.serving.address;
+    for (step, body) in [("acknowledge", "{\"by\": \"Grace\"}"), ("connected", "")] {
+        let path = format!("/v1/handoffs/{id}/{step}");
+        assert_eq!(http::ask(to, "POST", &path, &[], body).await.status, 200, "{step}");
+    }
+    it.it.phone.until_told("CANCEL").await;
+    it.it.says(487, "", "").await;
+    it.it.phone.until_told("ACK").await;
+    let bye = it.caller.until_told("BYE").await;
+    agrees(&it.caller, &bye, 200).await;
+    assert_eq!(handoff(&it.it, "connected").await["by"], "Grace");
+    it.nothing_is_left().await;
+}
+
 /// A caller who has no telephone is joined with one.
 async fn a_browser_is_joined() {
     let (mut it, _) = Handing::serve(&[]).await;
@@ -418,6 +177,8 @@ async fn words_and_record_are_what_happened() {
         presses_nothing(),
         leaves_while_it_rings(),
         leaves_while_they_are_told(),
+        leaves_while_it_is_heard_who_answers(),
+        finds_no_dial_left(),
         refuses(486, "busy"),
         refuses(480, "no_answer"),
         refuses(603, "declined"),
@@ -496,5 +257,33 @@ async fn leaves_while_they_are_told() {
     it.until("it hears that they left", |_, desk| heard(desk, LEFT) >= 300).await;
     it.it.is_hung_up_on().await;
     handoff(&it.it, "caller_left").await;
+    it.nothing_is_left().await;
+}
+
+async fn leaves_while_it_is_heard_who_answers() {
+    let mut it = Handing::rings(&["outbound.machine_ms=20000"]).await;
+    it.answers().await;
+    while !it.record().await.0.iter().any(|line| line.contains("the desk answers")) {
+        it.until("a moment passes", |_, _| true).await;
+    }
+    it.caller.hang_up().await;
+    it.until("it hears that they left", |_, desk| heard(desk, LEFT) >= 300).await;
+    it.it.is_hung_up_on().await;
+    handoff(&it.it, "caller_left").await;
+    it.nothing_is_left().await;
+}
+
+/// Issue 7.5: an hour has room for so many dials, whoever they are for.
+async fn finds_no_dial_left() {
+    let mut it = Handing::begin(&["outbound.per_hour=0"]).await;
+    it.caller.speak(600);
+    it.caller.until("a human is offered", |caller| heard(caller, OFFER) >= 300).await;
+    it.caller.speak(600);
+    it.caller.until("it cannot be", |caller| heard(caller, NOT_REACHED) >= 300).await;
+    assert!(prompts(&it.it).await.contains(&"handoff_refused".to_owned()));
+    let list = it.it.rig.get("/v1/handoffs").await.json();
+    assert_eq!(list["handoffs"], json!([]), "nobody was asked");
+    assert!(it.it.phone.told_now().is_none(), "nobody was rung");
+    it.caller.hang_up().await;
     it.nothing_is_left().await;
 }
