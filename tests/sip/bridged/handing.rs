@@ -11,7 +11,7 @@ use floorkeeper::id::Stage;
 use floorkeeper::provider::tts::{Phrase, Tts, TtsOptions, TtsSignal};
 use floorkeeper::provider::{Cancel, Run};
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{Barrier, mpsc};
 use tokio::time::{Duration, MissedTickBehavior, interval};
 
 use crate::dialled::Dialling;
@@ -154,8 +154,8 @@ pub fn heard(phone: &Phone, hz: u32) -> usize {
 
 impl Handing {
     /// The caller has asked for a human, and the desk rings.
-    pub async fn rings(settings: &[&str]) -> Handing {
-        let mut handing = Handing::begin(settings).await;
+    pub async fn rings(all: &Barrier, settings: &[&str]) -> Handing {
+        let mut handing = Handing::begin(all, settings).await;
         let (caller, it) = (&mut handing.caller, &mut handing.it);
         caller.speak(600);
         caller.until("a human is offered", |caller| heard(caller, OFFER) >= 300).await;
@@ -174,13 +174,15 @@ impl Handing {
         handing
     }
 
-    pub async fn begin(settings: &[&str]) -> Handing {
-        let (it, voiced) = Handing::serve(settings).await;
+    pub async fn begin(all: &Barrier, settings: &[&str]) -> Handing {
+        let (it, voiced) = Handing::serve(all, settings).await;
         let caller = Phone::call(&it.rig).await;
         Handing { it, caller, voiced }
     }
 
-    pub async fn serve(settings: &[&str]) -> (Dialling, Arc<Mutex<Vec<String>>>) {
+    /// A server. Nobody speaks before all of them are there: to make one takes so long that those
+    /// who speak meanwhile would stutter.
+    pub async fn serve(all: &Barrier, settings: &[&str]) -> (Dialling, Arc<Mutex<Vec<String>>>) {
         let settings: Vec<&str> = SETTINGS.iter().chain(settings).copied().collect();
         let voiced = Arc::new(Mutex::default());
         let noted = voiced.clone();
@@ -189,6 +191,7 @@ impl Handing {
         });
         let it = it.await;
         it.rig.service().prompts.take(script());
+        all.wait().await;
         (it, voiced)
     }
 
