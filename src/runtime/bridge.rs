@@ -27,6 +27,7 @@ use super::service::Service;
 use crate::call::Brief;
 use crate::codec::g711;
 use crate::id::{HandoffId, TenantId};
+use crate::provider::tts::TtsOptions;
 use crate::store::{HandoffState, Refused};
 use crate::transport::Leg;
 use crate::transport::sip::{Dial, Rung};
@@ -65,6 +66,8 @@ pub(super) struct Waits {
     pub service: Arc<Service>,
     pub record: Arc<Record>,
     pub brief: Brief,
+    /// The agent's voice.
+    pub voice: Option<String>,
     pub tenant: TenantId,
 }
 
@@ -214,8 +217,9 @@ impl Waits {
         let texts = self.service.prompts.desk_words(&self.brief.language);
         let text = voice::words(&texts, &self.brief);
         let voiced = (!text.is_empty()).then(|| {
-            let language = self.brief.language.clone();
-            voice::voice(self.service.clone(), self.tenant, text, language)
+            let (voice, language) = (self.voice.clone(), self.brief.language.clone());
+            let options = TtsOptions { voice, language, speed: 1.0 };
+            voice::voice(self.service.clone(), self.tenant, text, options)
         });
         human.hear(&self.prompt("desk_caller", true)).await?;
         let Some(voiced) = voiced else { return Ok(()) };

@@ -30,6 +30,7 @@ impl Driver {
             service: self.service.clone(),
             record: self.record.clone(),
             brief: self.call.brief(),
+            voice: self.call.settings().voice.clone(),
             tenant: self.service.tenants.find(Some(&self.promisee.tenant)),
         };
         Bridge { waits, announced, human: joins }

@@ -61,7 +61,7 @@ pub(super) fn voice(
     service: Arc<Service>,
     tenant: TenantId,
     text: String,
-    language: String,
+    options: TtsOptions,
 ) -> Voiced {
     let (tell, sound) = oneshot::channel();
     let cancel = Cancel::new();
@@ -78,7 +78,7 @@ pub(super) fn voice(
         // Where there is no room they are told only what needs none.
         let Ok(mut slot) = taken else { return };
         let Some(lease) = slot.use_it() else { return };
-        let samples = speak(&service, lease, text, language, cancel).await;
+        let samples = speak(&service, lease, text, options, cancel).await;
         let _ = tell.send(samples); // whoever wanted it may have gone
         drop(slot);
     });
@@ -90,7 +90,7 @@ async fn speak(
     service: &Service,
     lease: Lease,
     text: String,
-    language: String,
+    options: TtsOptions,
     cancel: Cancel,
 ) -> Vec<i16> {
     let Some(tts) = service.backends().and_then(|backends| backends.tts.clone()) else {
@@ -102,7 +102,6 @@ async fn speak(
     // It has room for one.
     let _ = input.try_send(Phrase { index: 0, text });
     drop(input);
-    let options = TtsOptions { voice: None, language, speed: 1.0 };
     let stop = cancel.clone();
     let run = tokio::spawn(async move { tts.run(options, phrases, out, stop).await });
     let (mut converter, mut samples) = (Converter::to(RATE_HZ), Vec::new());
