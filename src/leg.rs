@@ -353,6 +353,8 @@ pub enum ToCaller {
         /// The prompt that is spoken.
         prompt: String,
     },
+    /// Somebody whom the caller speaks with has pressed a key.
+    Key(char),
     /// The call is over; close the connection.
     HangUp {
         /// Why.

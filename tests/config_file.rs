@@ -44,7 +44,13 @@ fn the_sample_contains_every_key() {
 
 /// It names something that has to be described elsewhere: below it is tried with both.
 fn is_of_another(key: &str) -> bool {
-    let alone = ["agent.default.class", "sip.tls_listen", "handoff.twilio_to", "handoff.dialplan"];
+    let alone = [
+        "agent.default.class",
+        "sip.tls_listen",
+        "handoff.bridge_to",
+        "handoff.twilio_to",
+        "handoff.dialplan",
+    ];
     alone.contains(&key) || key.starts_with("tls.")
 }
 
@@ -244,5 +250,50 @@ fn every_key_can_be_said_in_the_environment() {
         assert_eq!(changed.origins.source(key), Some(Source::Env), "{key}");
         let about_it = changed.warnings.iter().find(|warning| warning.contains("environment"));
         assert_eq!(about_it, None, "{name}");
+    }
+}
+
+/// Whoever is rung to take a caller is somebody who may be rung, and the only way to do it (issue
+/// 7.3 and 7.5).
+#[test]
+fn a_desk_that_cannot_be_rung_is_refused() {
+    let sip = "[sip]\nlisten = \"127.0.0.1:5060\"\n[outbound]\nfrom = \"+15550100\"\n";
+    for (text, error) in [
+        (
+            "[handoff]\nbridge_to = \"sip:desk@192.0.2.9\"\n[outbound]\nfrom = \"+15550100\"\n"
+                .to_owned(),
+            "test.toml:2: handoff.bridge_to: somebody is rung, and no SIP is spoken here; say in \
+             sip.listen where it is",
+        ),
+        (
+            format!("[handoff]\nbridge_to = \"desk\"\n{sip}"),
+            "test.toml:2: handoff.bridge_to: \"desk\" is no SIP address and no number; write \
+             \"sip:desk@192.0.2.9\" or \"+15550100\", or \"\" for people at /ops",
+        ),
+        (
+            format!("[handoff]\nbridge_to = \"sip:desk@192.0.2.9\"\n{sip}allow = [\"+1555\"]\n"),
+            "test.toml:2: handoff.bridge_to: \"sip:desk@192.0.2.9\" may not be dialled \
+             (number_not_allowed); name it in outbound.allow, and not in outbound.deny",
+        ),
+        (
+            format!("[handoff]\nbridge_to = \"sip:911@192.0.2.9\"\n{sip}"),
+            "test.toml:2: handoff.bridge_to: \"sip:911@192.0.2.9\" may not be dialled \
+             (emergency_number); name it in outbound.allow, and not in outbound.deny",
+        ),
+        (
+            format!("[handoff]\nbridge_to = \"+15550142\"\n{sip}"),
+            "test.toml:2: handoff.bridge_to: a number is rung through a trunk, and sip.trunk names \
+             none; name a trunk, or write \"sip:desk@192.0.2.9\"",
+        ),
+        (
+            format!(
+                "[handoff]\nbridge_to = \"sip:desk@192.0.2.9\"\nrefer_to = \"sip:a@192.0.2.9\"\n{sip}"
+            ),
+            "test.toml:2: handoff.bridge_to: callers are sent to handoff.refer_to already; name \
+             one of the two",
+        ),
+    ] {
+        let wrong = Config::parse("test.toml", &text, &[], home()).unwrap_err();
+        assert_eq!(wrong.to_string(), error, "{text}");
     }
 }

@@ -35,6 +35,7 @@ use crate::turn::history::History;
 use crate::turn::speech::SpeechTracker;
 
 mod answer;
+mod brief;
 mod claim;
 mod consent;
 mod ear;
@@ -59,6 +60,7 @@ mod timers;
 mod tools;
 pub mod trace;
 
+pub use brief::Brief;
 pub use event::{Action, Event, Measure, Timer};
 pub use fallback::{Cause, Choose, Fact, Said, Standing};
 pub use greeting::Greeting;

@@ -77,6 +77,8 @@ pub struct Profile {
     pub fallback: std::sync::Arc<dyn Choose>,
     /// Which alternatives callers are offered.
     pub offers: Offers,
+    /// How long a human may take to say that they take the caller.
+    pub handoff_max: Duration,
     /// Most tool calls that one turn may make.
     pub tool_calls_max: usize,
     /// The longest a call may last.

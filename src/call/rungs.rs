@@ -25,7 +25,7 @@ use crate::leg::{HangUp, ToCaller};
 use crate::time::{Timestamp, ms};
 use crate::turn::words::{Reply, reply};
 
-/// How long a human may take to say that they take the caller.
+/// How long a human may take to say that they take the caller, where nobody rings them.
 pub const HANDOFF_MAX: Duration = ms(45_000);
 /// What a commit is given at least, however late the caller's yes was understood.
 const COMMIT_MIN: Duration = ms(250);
@@ -135,7 +135,7 @@ impl Call {
         let language = self.profile.language.clone();
         let wish = Wish { rung, destination, asked, said, about, language };
         let by = match (rung, turn.audible_by) {
-            (Rung::Handoff, _) => now + HANDOFF_MAX,
+            (Rung::Handoff, _) => now + self.profile.handoff_max,
             (_, Some(audible_by)) => audible_by.max(now + COMMIT_MIN),
             (_, None) => now + self.quiet_max(),
         };

@@ -158,6 +158,8 @@ fn told(what: &ToCaller) -> Option<String> {
         ToCaller::Fallback { rung, outcome, prompt } => {
             format!("-> fallback {rung} {outcome}: {prompt}")
         }
+        // What two people press is theirs.
+        ToCaller::Key(_) => return None,
         ToCaller::HangUp { why } => format!("-> hang up: {}", why.label()),
     })
 }

@@ -61,6 +61,7 @@ impl Resampler {
             out.extend_from_slice(samples);
             return;
         }
+        out.reserve(samples.len() * self.table.up / self.table.down + 1);
         for block in samples.chunks(BLOCK) {
             self.window.extend_from_slice(block);
             self.drain(out);

@@ -102,6 +102,7 @@ impl Config {
                 .collect(),
             fallback,
             offers: self.offers,
+            handoff_max: self.outbound.handoff_max(),
             tool_calls_max: self.turn.tool_calls_max as usize,
             call_max: agent.limits.call,
             idle_max: agent.limits.idle,

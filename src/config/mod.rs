@@ -46,7 +46,7 @@ pub use limits::{
     Fairness, GateLimits, LIMIT_KEYS, LIMIT_MS_MAX, Limits, Mode, Overflow, QUEUE_MAX, SLOTS_MAX,
     Slots,
 };
-pub use outbound::Outbound;
+pub use outbound::{Desk, Outbound};
 pub use promises::{DialledBy, Dialling, Stubbed, Webhook, Webhooks};
 pub use prompts::{Fallback, SPOKEN_FILE, Script};
 pub use raw::{Origin, Source, text_of};

@@ -7,10 +7,13 @@ use url::Url;
 use super::promises::DialledBy;
 use super::reader::Reader;
 use super::{CALL_VARIABLES, Sip, Template, Twilio};
+use crate::call::HANDOFF_MAX;
 use crate::fallback::outbound::{Pattern, Policy};
 
-/// A number has more digits than this.
-const DIGITS_MIN: usize = 6;
+/// The most that whoever was rung is told of a caller, with the question, twice.
+const TOLD_MAX: Duration = Duration::from_secs(30);
+/// A number has at least so many digits.
+const MIN_DIGITS: usize = 6;
 
 /// `[outbound]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,9 +29,12 @@ pub struct Outbound {
     pub machine: Option<Duration>,
     /// What the agent who promised it says first; `None` waits for them to speak.
     pub greeting: Option<Template>,
-    /// `handoff.refer_to`: where callers at telephones are sent; `None`: people at the operator
-    /// page take them.
-    pub refer_to: Option<String>,
+    /// Who is rung for callers who want a person; `None`: people at the operator page take them.
+    pub desk: Option<Desk>,
+    /// So long it may ring there, where we ring.
+    pub desk_ring_max: Duration,
+    /// So long whoever is there may think, each time they are asked.
+    pub desk_decides_max: Duration,
     /// `handoff.twilio_to`: whom Twilio rings for callers whom it brings.
     pub twilio_to: Option<String>,
 }
@@ -38,6 +44,15 @@ pub(super) struct Dials<'a> {
     pub by: DialledBy,
     pub sip: &'a Sip,
     pub twilio: &'a Twilio,
+}
+
+/// Somebody who takes callers by telephone.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Desk {
+    /// `handoff.refer_to`: callers at telephones are sent to this address.
+    Refer(String),
+    /// `handoff.bridge_to`: this address or number is rung, and then joined with the caller.
+    Bridge(String),
 }
 
 impl Outbound {
@@ -72,16 +87,26 @@ impl Outbound {
             ring_max: reader.ms("outbound.ring_ms", 30_000, 1_000..=90_000),
             machine: (machine_ms > 0).then(|| Duration::from_millis(machine_ms)),
             greeting: greeting(reader),
-            refer_to: address(reader, "handoff.refer_to"),
+            desk: desk(reader),
+            desk_ring_max: reader.ms("handoff.ring_ms", 20_000, 1_000..=60_000),
+            desk_decides_max: reader.ms("handoff.decide_ms", 8_000, 1_000..=30_000),
             twilio_to: address_or_number(reader, "handoff.twilio_to"),
         };
         match dials.by {
             DialledBy::Workers | DialledBy::Stub => {}
-            DialledBy::Sip => check_sip(reader, &outbound, dials.sip),
+            DialledBy::Sip => {
+                check_sip(reader, "callback.dialler", "\"sip\" dials", &outbound, dials.sip);
+            }
             DialledBy::Twilio => {
                 dials.twilio.check_api(reader, "callback.dialler", public);
                 check_number(reader, &outbound);
             }
+        }
+        if let Some(Desk::Bridge(to)) = &outbound.desk {
+            if dials.by != DialledBy::Sip {
+                check_sip(reader, "handoff.bridge_to", "somebody is rung", &outbound, dials.sip);
+            }
+            check_bridge(reader, &outbound, dials.sip, to);
         }
         if let Some(to) = &outbound.twilio_to {
             check_desk(reader, &outbound.policy, to);
@@ -91,6 +116,40 @@ impl Outbound {
             }
         }
         outbound
+    }
+
+    /// How long somebody may take to say that they take the caller.
+    pub fn handoff_max(&self) -> Duration {
+        match &self.desk {
+            Some(Desk::Bridge(_)) => {
+                let asked = self.machine.unwrap_or_default() + TOLD_MAX + 2 * self.desk_decides_max;
+                self.desk_ring_max + asked
+            }
+            Some(Desk::Refer(_)) | None => HANDOFF_MAX,
+        }
+    }
+}
+
+fn desk(reader: &mut Reader<'_>) -> Option<Desk> {
+    let refer_to = address(reader, "handoff.refer_to");
+    let bridge_to = address_or_number(reader, "handoff.bridge_to");
+    if refer_to.is_some() && bridge_to.is_some() {
+        let problem = "callers are sent to handoff.refer_to already";
+        reader.refuse("handoff.bridge_to", problem, "name one of the two");
+    }
+    bridge_to.map(Desk::Bridge).or(refer_to.map(Desk::Refer))
+}
+
+/// Whom we ring has to be somebody who may be rung.
+fn check_bridge(reader: &mut Reader<'_>, outbound: &Outbound, sip: &Sip, to: &str) {
+    let key = "handoff.bridge_to";
+    if let Some(barred) = outbound.policy.bars(to) {
+        let problem = format!("\"{to}\" may not be dialled ({})", barred.label());
+        reader.refuse(key, problem, "name it in outbound.allow, and not in outbound.deny");
+    }
+    if to.starts_with('+') && sip.trunk.address.is_none() {
+        let problem = "a number is rung through a trunk, and sip.trunk names none";
+        reader.refuse(key, problem, "name a trunk, or write \"sip:desk@192.0.2.9\"");
     }
 }
 
@@ -159,7 +218,7 @@ fn address_or_number(reader: &mut Reader<'_>, key: &str) -> Option<String> {
     let text = Some(reader.text(key, "")).filter(|text| !text.is_empty())?;
     let is_one = |one: &Pattern| match one {
         Pattern::Address { user, .. } => user.is_some(),
-        Pattern::Number(number) => number.len() > DIGITS_MIN,
+        Pattern::Number(number) => number.len() > MIN_DIGITS,
     };
     if Pattern::parse(&text).filter(is_one).is_none() {
         let problem = format!("\"{text}\" is no SIP address and no number");
@@ -179,10 +238,10 @@ fn check_desk(reader: &mut Reader<'_>, policy: &Policy, to: &str) {
 }
 
 /// Who dials has to be able to, and to say who they are.
-fn check_sip(reader: &mut Reader<'_>, outbound: &Outbound, sip: &Sip) {
+fn check_sip(reader: &mut Reader<'_>, key: &str, deed: &str, outbound: &Outbound, sip: &Sip) {
     if sip.listen.is_none() {
-        let problem = "\"sip\" dials, and no SIP is spoken here";
-        reader.refuse("callback.dialler", problem, "say in sip.listen where it is");
+        let problem = format!("{deed}, and no SIP is spoken here");
+        reader.refuse(key, problem, "say in sip.listen where it is");
     }
     let (user, password) = (&sip.trunk.user, &sip.trunk.password_env);
     if user.is_some() != password.is_some() {

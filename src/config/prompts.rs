@@ -17,8 +17,8 @@ use super::reader::nearest;
 use crate::audio::Pcm;
 use crate::call;
 use crate::fallback::{
-    Book, CallEnd, Cause, Claim, Climb, Facts, Ladder, Prompt, PromptId, Prompts, Rule, Rung,
-    RungDraft, lint,
+    Book, CallEnd, Cause, Claim, Climb, DeskWords, Facts, Ladder, Prompt, PromptId, Prompts, Rule,
+    Rung, RungDraft, lint,
 };
 use crate::leg::HangUp;
 
@@ -362,6 +362,17 @@ struct RawBook {
     telling: BTreeMap<String, Vec<String>>,
     never: RawWords,
     prompt: BTreeMap<String, RawPrompt>,
+    #[serde(default)]
+    desk: RawBrief,
+}
+
+/// A locale without these sentences leaves them out.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBrief {
+    from: String,
+    asked: String,
+    told: String,
 }
 
 #[derive(Deserialize)]
@@ -422,7 +433,9 @@ fn parse_book(file: &File) -> Result<Book, Vec<ConfigError>> {
         }
         found
     };
-    let mut book = Book { never: raw.never.words, ..Book::default() };
+    let RawBrief { from, asked, told } = raw.desk;
+    let desk = DeskWords { from, asked, told };
+    let mut book = Book { never: raw.never.words, desk, ..Book::default() };
     for (label, words) in raw.telling {
         if let Some(claim) = claim(&label, "telling") {
             book.telling.insert(claim, words);

@@ -74,6 +74,12 @@ claims! {
     HandoffVoicemail = "handoff.voicemail",
     /// Nobody acknowledged in time.
     HandoffTimeout = "handoff.timeout",
+    /// Whoever hears it was rung for a caller who waits.
+    CallerWaits = "caller.waits",
+    /// Whoever hears it says by a key whether they take the caller.
+    DeskDecides = "desk.decides",
+    /// The caller for whom somebody was rung does not wait any more: has left, or wants no one.
+    CallerLeft = "caller.left",
     /// Neither a callback nor a handoff exists.
     NothingArranged = "nothing.arranged",
     /// The caller can go on speaking after the prompt.
@@ -175,6 +181,15 @@ impl Facts {
     pub fn retried(mut self, times: u32) -> Facts {
         self.retries = times;
         self
+    }
+
+    /// What is true for whoever was rung to take a caller, who waits, or does not any more.
+    pub fn at_desk(caller_waits: bool) -> Facts {
+        let held = match caller_waits {
+            true => BTreeSet::from([Claim::CallerWaits, Claim::DeskDecides]),
+            false => BTreeSet::from([Claim::CallerLeft]),
+        };
+        Facts { held, retries: 0 }
     }
 
     /// The claim is true.

@@ -2,7 +2,7 @@
 
 use super::claim::Claim;
 use super::ladder::Ladder;
-use super::prompt::{Book, Prompt, PromptId, Prompts};
+use super::prompt::{AT_DESK, Book, Prompt, PromptId, Prompts};
 
 /// Something that a locale gets wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,9 +46,19 @@ pub fn lint(prompts: &Prompts, ladder: &Ladder) -> Vec<Finding> {
         for id in first.prompts.keys().filter(|id| !book.prompts.contains_key(*id)) {
             found(Some(id), "this locale lacks it".to_owned(), "translate it");
         }
+        for (text, gap) in [
+            (&book.desk.from, "{number}"),
+            (&book.desk.asked, "{words}"),
+            (&book.desk.told, "{words}"),
+        ] {
+            if !text.is_empty() && !text.contains(gap) {
+                found(None, format!("[desk] \"{text}\" has no {gap}"), "say where it stands");
+            }
+        }
         for (id, prompt) in &book.prompts {
             check(id, prompt, book, first, &mut found);
-            if !ladder.prompts().any(|said| said == id) {
+            let at_desk = AT_DESK.contains(&id.as_str());
+            if !at_desk && !ladder.prompts().any(|said| said == id) {
                 found(Some(id), "no rung says it".to_owned(), "take it out, or add it to a rule");
             }
         }

@@ -17,4 +17,4 @@ pub use cause::{CallEnd, Cause, NotReached};
 pub use claim::{Claim, Facts};
 pub use ladder::{Climb, Ladder, LadderProblem, Next, Rule, Rung, RungDraft, Skip, Skipped};
 pub use lint::{Finding, lint};
-pub use prompt::{Book, Prompt, PromptId, Prompts};
+pub use prompt::{AT_DESK, Book, DeskWords, Prompt, PromptId, Prompts};

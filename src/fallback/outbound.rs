@@ -136,9 +136,14 @@ impl Dialled {
     /// Counts one more dial; the error is when there is room for it again. Those of somebody else,
     /// who has rules of their own, are not counted.
     pub fn count(&mut self, policy: &Policy, tenant: &str, now_ms: u64) -> Result<(), u64> {
-        if policy.allow.is_none() {
-            return Ok(());
+        match policy.allow {
+            None => Ok(()),
+            Some(_) => self.count_ours(policy, tenant, now_ms),
         }
+    }
+
+    /// Counts one more dial of ours.
+    pub fn count_ours(&mut self, policy: &Policy, tenant: &str, now_ms: u64) -> Result<(), u64> {
         forget(&mut self.all, now_ms);
         self.by_tenant.retain(|_, times| {
             forget(times, now_ms);

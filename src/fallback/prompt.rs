@@ -45,6 +45,20 @@ pub struct Prompt {
     pub interruptible: bool,
 }
 
+/// Prompts that no rung says: whoever was rung to take a caller hears them.
+pub const AT_DESK: [&str; 3] = ["desk_caller", "desk_question", "desk_caller_left"];
+
+/// What whoever was rung is told of this caller; without its words a sentence is left out.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct DeskWords {
+    /// Where they call from: `{number}`.
+    pub from: String,
+    /// What they asked last: `{words}`.
+    pub asked: String,
+    /// What was then done, as they were told it: `{words}`.
+    pub told: String,
+}
+
 /// The prompts of one locale.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Book {
@@ -54,6 +68,8 @@ pub struct Book {
     pub telling: BTreeMap<Claim, Vec<String>>,
     /// Words that may stand in no sentence: progress nobody measured, times nobody knows.
     pub never: Vec<String>,
+    /// What is said at the desk of a caller.
+    pub desk: DeskWords,
 }
 
 /// The prompts of every locale.

@@ -41,7 +41,7 @@ impl Line for SipLine {
 }
 
 /// Where the INVITE goes, and what it asks for.
-async fn whom(service: &Service, destination: &str) -> Result<Dial, String> {
+pub(super) async fn whom(service: &Service, destination: &str) -> Result<Dial, String> {
     let (outbound, trunk) = (&service.config.outbound, &service.config.sip.trunk);
     let (uri, host) = match (destination.strip_prefix("sip:"), &trunk.address) {
         (Some(address), None) => {

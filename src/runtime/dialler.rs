@@ -87,7 +87,7 @@ impl Attempt {
 }
 
 /// Who has answered; none: they have gone.
-async fn who(leg: &mut dyn Leg, limit: Option<Duration>) -> Option<Who> {
+pub(super) async fn who(leg: &mut dyn Leg, limit: Option<Duration>) -> Option<Who> {
     let Some(limit) = limit else { return Some(Who::Person) };
     let mut answered = Answered::new(limit.as_millis() as u32);
     loop {

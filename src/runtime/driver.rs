@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 
-use super::desk::Desk;
+use super::bridge::{Bridging, Parted, Relay};
 use super::effects::{Feed, Started};
 use super::gates::{OwnerGates, WAITS_MAX};
 use super::promises::Promisee;
@@ -44,7 +44,7 @@ pub(super) struct Driver {
     pub(super) call: Call,
     pub(super) profile: Arc<Profile>,
     admit: OwnerGates,
-    leg: Box<dyn Leg>,
+    pub(super) leg: Box<dyn Leg>,
     control: mpsc::Receiver<Wake>,
     events: mpsc::Receiver<Event>,
     pub(super) events_out: mpsc::Sender<Event>,
@@ -57,7 +57,11 @@ pub(super) struct Driver {
     windows: Option<Windows>,
     meter: Meter,
     pub(super) record: Arc<Record>,
-    leg_is_up: bool,
+    pub(super) leg_is_up: bool,
+    /// Somebody is being rung for the caller.
+    pub(super) bridging: Option<Bridging>,
+    /// Whoever was rung speaks with the caller.
+    pub(super) relay: Option<Relay>,
     /// For whom something is promised.
     pub(super) promisee: Promisee,
 }
@@ -67,6 +71,7 @@ enum Woken {
     Control(Wake),
     Event(Event),
     Caller(FromCaller),
+    Parted(Parted),
     Timer,
     Drain,
 }
@@ -107,6 +112,8 @@ impl Driver {
             meter: Meter::full(now),
             record,
             leg_is_up: true,
+            bridging: None,
+            relay: None,
             promisee,
             service,
         }
@@ -119,7 +126,7 @@ impl Driver {
         let sleep = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(sleep);
         let mut told_to_end = false;
-        while !self.call.is_over() {
+        while !self.call.is_over() || self.relay.is_some() {
             let mut now = self.service.clock.now();
             if self.call.poll_timeout(now).is_some_and(|(due, _)| due <= now) {
                 // What is due goes before what comes: a caller's frames never starve the agent's
@@ -130,7 +137,8 @@ impl Driver {
             let due = self.call.poll_timeout(now).map_or(now + ms(60_000), |(due, _)| due);
             let due = self.meter.opens_at(now).map_or(due, |opens| due.min(opens));
             sleep.as_mut().reset(self.service.clock.instant(due));
-            let lives = self.call.has_ended().is_none() && !told_to_end;
+            let speaks = self.call.has_ended().is_none() || self.relay.is_some();
+            let lives = speaks && !told_to_end;
             let woken = std::future::poll_fn(|cx| self.poll_one(cx, now, sleep.as_mut()));
             let woken = tokio::select! {
                 biased;
@@ -143,9 +151,11 @@ impl Driver {
                 Woken::Control(wake) => self.step(event_of(wake)),
                 Woken::Event(event) => self.step(event),
                 Woken::Caller(said) => self.hear(said),
+                Woken::Parted(how) => self.part_them(how),
                 Woken::Timer => self.step(Event::Timeout),
                 Woken::Drain => {
                     told_to_end = true;
+                    self.part_them(Parted::Drained);
                     self.step(Event::Drain);
                 }
             }
@@ -171,6 +181,11 @@ impl Driver {
         if sleep.poll(cx).is_ready() {
             return Poll::Ready(Woken::Timer);
         }
+        if let Some(relay) = &mut self.relay
+            && let Poll::Ready(how) = relay.poll(cx, &mut *self.leg)
+        {
+            return Poll::Ready(Woken::Parted(how));
+        }
         if self.leg_is_up {
             if let Poll::Ready(Err(_)) = self.leg.poll_flush(cx) {
                 return Poll::Ready(Woken::Caller(FromCaller::Gone { how: "reset" }));
@@ -185,32 +200,36 @@ impl Driver {
     }
 
     fn hear(&mut self, said: FromCaller) {
+        match &said {
+            FromCaller::Lost { .. } => self.service.metrics.resumption("lost"),
+            FromCaller::Back => self.service.metrics.resumption("resumed"),
+            FromCaller::Gone { how } if *how == NOT_RESUMED => {
+                self.service.metrics.resumption("expired");
+            }
+            _ => {}
+        }
         match said {
+            said if self.relay.is_some() => self.hear_for_human(said),
             FromCaller::Audio(samples) => self.hear_sound(&samples),
             FromCaller::CommitAudio { tag } => {
                 let (buffered, at) = (self.sound.length(), position(self.sound.end()));
                 self.step(Event::Commit { buffered, at, tag });
             }
-            FromCaller::Gone { how } => {
-                if how == NOT_RESUMED {
-                    self.service.metrics.resumption("expired");
-                }
+            gone @ FromCaller::Gone { .. } => {
                 self.leg_is_up = false;
-                self.step(Event::Caller(FromCaller::Gone { how }));
+                self.step(Event::Caller(gone));
             }
-            other => {
-                match other {
-                    FromCaller::Lost { .. } => self.service.metrics.resumption("lost"),
-                    FromCaller::Back => self.service.metrics.resumption("resumed"),
-                    _ => {}
-                }
-                self.step(Event::Caller(other));
-            }
+            other => self.step(Event::Caller(other)),
         }
     }
 
+    /// The caller's sound is metered, whoever hears it.
+    pub(super) fn spend(&mut self, samples: usize) {
+        self.meter.spend(self.service.clock.now(), samples);
+    }
+
     fn hear_sound(&mut self, samples: &[i16]) {
-        self.meter.spend(self.service.clock.now(), samples.len());
+        self.spend(samples.len());
         let manual = matches!(self.call.settings().turn_detection, TurnDetection::Manual);
         let keep = self.keep(manual);
         self.sound.push(samples, keep);
@@ -268,6 +287,7 @@ impl Driver {
             for measure in self.call.take_measures() {
                 self.service.metrics.measured(measure);
             }
+            self.announce();
             if acted || !quiet {
                 self.stand();
             }
@@ -284,19 +304,27 @@ impl Driver {
         }
     }
 
-    fn tell(&mut self, what: ToCaller) {
+    pub(super) fn tell(&mut self, what: ToCaller) {
         if let ToCaller::Audio { pcm, .. } = &what {
             self.ahead.sent(pcm.duration());
         }
         self.service.metrics.told(&what);
+        if let ToCaller::HangUp { why: HangUp::HandedOver } = what
+            && let Some(bridging) = self.bridging.take()
+        {
+            return self.join(bridging);
+        }
         if self.leg_is_up && self.leg.send(what).is_err() {
             self.leg_is_up = false;
             self.at_once.push_back(Event::Caller(FromCaller::Gone { how: "reset" }));
         }
     }
 
-    fn stand(&self) {
-        let (floor, ear) = self.call.state_names();
+    pub(super) fn stand(&self) {
+        let (floor, ear) = match self.relay {
+            Some(_) => ("bridged", "quiet"),
+            None => self.call.state_names(),
+        };
         self.record.stand(Standing {
             floor,
             ear,
@@ -326,18 +354,6 @@ impl Driver {
         if self.leg_is_up && self.leg.send(ToCaller::HangUp { why: HangUp::Broken }).is_ok() {
             self.goodbye().await;
         }
-    }
-
-    /// Who can be rung to take the caller; none: people at the operator page.
-    pub(super) fn desk(&self) -> Option<Desk> {
-        let (outbound, asterisk) = (&self.service.config.outbound, &self.service.config.asterisk);
-        let target = match self.leg.name() {
-            "twilio" => outbound.twilio_to.clone()?,
-            "asterisk" | "audiosocket" => asterisk.ari.dialplan.clone()?,
-            _ => outbound.refer_to.clone()?,
-        };
-        let transfer = self.leg.transfer().filter(|_| self.leg_is_up)?;
-        Some(Desk { transfer, target })
     }
 
     /// Lets go of everything but what gates may still be sending, and the leg, which has yet to

@@ -84,7 +84,7 @@ impl Driver {
         let (out, signals) = mpsc::channel::<Arranged>(4);
         let (cancel, (given_up, why)) = (Cancel::new(), oneshot::channel());
         let stage = if wish.rung == Rung::Handoff { Stage::Handoff } else { Stage::Callback };
-        let desk = self.desk();
+        let desk = (stage == Stage::Handoff).then(|| self.desk()).flatten();
         let task: Run = Box::pin(async move {
             if stage == Stage::Handoff {
                 return promises.hand_over(&wish, &promisee, desk, out, why).await;
@@ -283,17 +283,17 @@ fn lazily(make: impl FnOnce() -> Run + Send + 'static) -> Run {
 }
 
 /// Brings a synthesiser's sound to the leg's rate.
-struct Converter {
+pub(super) struct Converter {
     to_hz: u32,
     from: Option<(u32, Resampler)>,
 }
 
 impl Converter {
-    fn to(to_hz: u32) -> Converter {
+    pub fn to(to_hz: u32) -> Converter {
         Converter { to_hz, from: None }
     }
 
-    fn convert(&mut self, pcm: Pcm) -> Vec<i16> {
+    pub fn convert(&mut self, pcm: Pcm) -> Vec<i16> {
         if pcm.rate_hz == self.to_hz {
             return pcm.samples;
         }

@@ -331,7 +331,13 @@ impl Promises {
     ) -> Ended {
         let done = Ended { proof: Ok(Evidence::Completed), fault: None };
         let now_ms = unix_ms();
-        let acknowledge_by_ms = now_ms + HANDOFF_MAX.as_millis() as u64;
+        if desk.as_ref().is_some_and(Desk::is_rung) && !self.may_ring(&promisee.tenant, now_ms) {
+            // The call is gone when nobody hears this.
+            let _ = out.send(Arranged::Refused("dials_per_hour")).await;
+            return done;
+        }
+        let within = desk.as_ref().map_or(HANDOFF_MAX, |desk| desk.within);
+        let acknowledge_by_ms = now_ms + within.as_millis() as u64;
         let offer = HandoffOffer {
             tenant: promisee.tenant.clone(),
             target: desk.as_ref().map_or("operators", |desk| &desk.target).to_owned(),
@@ -378,6 +384,12 @@ impl Promises {
                 return done;
             }
         }
+    }
+
+    /// There is room for one more dial of ours within the hour.
+    fn may_ring(&self, tenant: &str, now_ms: UnixMs) -> bool {
+        let mut dialled = self.dialled.lock().unwrap_or_else(PoisonError::into_inner);
+        dialled.count_ours(&self.policy, tenant, now_ms).is_ok()
     }
 
     /// The call waits no more. An end that came first stays as it is.

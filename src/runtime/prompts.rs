@@ -8,7 +8,7 @@ use crate::audio::Pcm;
 use crate::call::Choose;
 use crate::codec::resample::Resampler;
 use crate::config::{Fallback, Script};
-use crate::fallback::PromptId;
+use crate::fallback::{DeskWords, Facts, PromptId, Rung};
 
 /// The fallback's script with its sound.
 pub struct PromptSounds {
@@ -52,6 +52,32 @@ impl PromptSounds {
     /// Chooses what is said.
     pub fn chooser(&self) -> Arc<dyn Choose> {
         self.script()
+    }
+
+    /// What whoever was rung to take a caller hears, at this rate; nothing where it is not true.
+    pub fn at_desk(
+        &self,
+        prompt: &str,
+        caller_waits: bool,
+        language: &str,
+        rate_hz: u32,
+    ) -> Vec<i16> {
+        let (script, facts) = (self.script(), Facts::at_desk(caller_waits));
+        let rung = if caller_waits { Rung::Handoff } else { Rung::Goodbye };
+        let locale = script.prompts.locale_for(language);
+        match script.prompts.get(locale, &PromptId::new(prompt)) {
+            Some(known) if facts.hold_on(rung, &known.claims) => {
+                self.sound(prompt, language, rate_hz)
+            }
+            Some(_) | None => Vec::new(),
+        }
+    }
+
+    /// What they are told of the caller.
+    pub fn desk_words(&self, language: &str) -> DeskWords {
+        let script = self.script();
+        let book = script.prompts.0.get(script.prompts.locale_for(language));
+        book.map(|book| book.desk.clone()).unwrap_or_default()
     }
 
     fn script(&self) -> Arc<Script> {

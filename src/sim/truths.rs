@@ -179,6 +179,8 @@ impl Truths {
             | Claim::HandoffVoicemail
             | Claim::HandoffTimeout
             | Claim::NothingArranged => false,
+            // Nobody is rung here: whoever says it to a caller lies.
+            Claim::CallerWaits | Claim::DeskDecides | Claim::CallerLeft => false,
             // Both are held against what follows.
             Claim::CallContinues | Claim::CallEnds => true,
             Claim::TimeOver => seen.time_over,

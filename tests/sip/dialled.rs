@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use floorkeeper::id::Stage;
+use floorkeeper::runtime::backends::Backends;
 use floorkeeper::runtime::promises;
 use serde_json::{Value, json};
 use tokio::net::UdpSocket;
 
 use crate::http::{self, Answer};
-use crate::phone::{Heard, Phone, serve};
+use crate::phone::{Heard, Phone, serve_with};
 use crate::rig::{Rig, eventually};
 
 const GREETS: &str = "outbound.greeting=\"Good morning, you asked us to ring you.\"";
@@ -19,9 +20,9 @@ const GREETING_MS: usize = 800;
 /// A server that dials, and the telephone that it rings.
 pub struct Dialling {
     pub rig: Rig,
-    phone: Phone,
+    pub phone: Phone,
     folder: PathBuf,
-    invite: Option<Heard>,
+    pub invite: Option<Heard>,
 }
 
 impl Drop for Dialling {
@@ -33,6 +34,11 @@ impl Drop for Dialling {
 impl Dialling {
     /// `PORT` in the settings is the telephone's.
     pub async fn with(settings: &[&str]) -> Dialling {
+        Dialling::with_providers(settings, |_| {}).await
+    }
+
+    /// The same with other providers.
+    pub async fn with_providers(settings: &[&str], change: impl FnOnce(&mut Backends)) -> Dialling {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("dialled-{}-{number}", std::process::id());
@@ -50,7 +56,8 @@ impl Dialling {
         ];
         let settings = usual.into_iter().chain(settings.iter().map(|text| (*text).to_owned()));
         let settings: Vec<String> = settings.map(|text| text.replace("PORT", &port)).collect();
-        let rig = serve(&settings.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let rig = serve_with(&settings, change).await;
         promises::open(&rig.serving.service).await.unwrap_or_else(|e| panic!("{e}"));
         let mut phone = Phone::new(&rig).await;
         phone.sip = socket;
@@ -100,14 +107,14 @@ impl Dialling {
         }
     }
 
-    async fn rings(&mut self) -> Heard {
+    pub async fn rings(&mut self) -> Heard {
         let invite = self.phone.until_told("INVITE").await;
         self.invite = Some(invite.clone());
         invite
     }
 
     /// What the telephone says to the INVITE.
-    async fn says(&self, status: u16, more: &str, body: &str) {
+    pub async fn says(&self, status: u16, more: &str, body: &str) {
         let invite = self.invite.as_ref().expect("it rings");
         let field = |name: &str| invite.field(name).unwrap();
         let (via, from, to) = (field("Via"), field("From"), field("To"));
@@ -122,7 +129,7 @@ impl Dialling {
     }
 
     /// Somebody takes the receiver.
-    async fn answers(&mut self) {
+    pub async fn answers(&mut self) {
         let offer = self.phone.offer("0", "sendrecv");
         self.says(200, "Content-Type: application/sdp\r\n", &offer).await;
         self.phone.until_told("ACK").await;
@@ -149,7 +156,7 @@ impl Dialling {
     }
 
     /// The server hangs up, and is answered.
-    async fn is_hung_up_on(&mut self) {
+    pub async fn is_hung_up_on(&mut self) {
         self.invite = Some(self.phone.until_told("BYE").await);
         let bye = self.invite.clone().unwrap();
         assert!(bye.field("To").unwrap().contains("tag=ada"), "{}", bye.text);

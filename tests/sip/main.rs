@@ -2,6 +2,7 @@
 //! word by word, so that it can also speak it wrongly.
 
 mod bad_input;
+mod bridged;
 mod conversation;
 mod dialled;
 mod fuzz;
@@ -23,6 +24,9 @@ mod tls;
 #[allow(dead_code, reason = "every test binary uses its own part of this")]
 #[path = "../server/certificates.rs"]
 mod certificates;
+#[allow(dead_code, reason = "every test binary uses its own part of this")]
+#[path = "../server/client.rs"]
+mod client;
 #[allow(dead_code, reason = "every test binary uses its own part of this")]
 #[path = "../server/http.rs"]
 mod http;

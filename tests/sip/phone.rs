@@ -1,11 +1,13 @@
 //! A telephone: two sockets, a caller who speaks and listens, and SIP as text.
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use floorkeeper::codec::g711::Law;
+use floorkeeper::runtime::backends::Backends;
 use rtc::srtp::context::Context;
 use tokio::net::UdpSocket;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -63,6 +65,8 @@ pub struct Packet {
     pub sequence: u16,
     pub timestamp: u32,
     pub payload: Vec<u8>,
+    /// Its pitch in Hz, where somebody has asked; none where it is silent.
+    pub pitch: OnceCell<Option<f32>>,
 }
 
 pub struct Phone {
@@ -291,6 +295,19 @@ impl Phone {
         }
     }
 
+    /// A tone of this pitch for so long.
+    pub fn sing(&mut self, hz: f32, length_ms: usize) {
+        let wave = |at: usize| {
+            (10_000.0 * (std::f32::consts::TAU * hz * at as f32 / 8_000.0).sin()) as i16
+        };
+        for frame in 0..length_ms / 20 {
+            let samples: Vec<i16> = (frame * FRAME..(frame + 1) * FRAME).map(wave).collect();
+            let mut sound = Vec::new();
+            self.law().encode(&samples, &mut sound);
+            self.mouth.push_back(sound);
+        }
+    }
+
     /// All of it was said.
     pub fn mouth_is_empty(&self) -> bool {
         self.mouth.is_empty()
@@ -349,6 +366,7 @@ impl Phone {
                 sequence: u16::from_be_bytes([bytes[2], bytes[3]]),
                 timestamp: u32::from_be_bytes(bytes[4..8].try_into().unwrap()),
                 payload: bytes[12..].to_vec(),
+                pitch: OnceCell::new(),
             });
         }
     }
@@ -400,8 +418,13 @@ pub fn branch() -> String {
 
 /// A server that telephones can ring, whose signalling is over soon.
 pub async fn serve(settings: &[&str]) -> Rig {
+    serve_with(settings, |_| {}).await
+}
+
+/// The same with other providers.
+pub async fn serve_with(settings: &[&str], change: impl FnOnce(&mut Backends)) -> Rig {
     let usual = ["sip.listen=\"127.0.0.1:0\"", "sip.t1_ms=25"];
-    Rig::start(&usual.iter().chain(settings).copied().collect::<Vec<_>>()).await
+    Rig::with(&usual.iter().chain(settings).copied().collect::<Vec<_>>(), change).await
 }
 
 /// The same with long answers.

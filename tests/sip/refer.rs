@@ -37,7 +37,7 @@ async fn sent_away() -> (Dialling, Phone, Heard) {
 }
 
 /// Waits until something was said and is over.
-async fn said_something(phone: &mut Phone) {
+pub async fn said_something(phone: &mut Phone) {
     let (begun, mut heard, mut still) = (phone.heard_ms(), 0, 0);
     phone
         .until("something was said", |phone| {
@@ -60,7 +60,7 @@ async fn notify(phone: &mut Phone, status: &str, state: &str) {
     while phone.until_told("200").await.field("CSeq") != Some(&cseq) {}
 }
 
-async fn agrees(phone: &Phone, refer: &Heard, status: u16) {
+pub async fn agrees(phone: &Phone, refer: &Heard, status: u16) {
     let field = |name: &str| refer.field(name).unwrap();
     let (via, from, to) = (field("Via"), field("From"), field("To"));
     let (call_id, cseq) = (field("Call-ID"), field("CSeq"));
@@ -71,7 +71,7 @@ async fn agrees(phone: &Phone, refer: &Heard, status: u16) {
     phone.send_text(&text).await;
 }
 
-async fn handoff(it: &Dialling, state: &str) -> Value {
+pub async fn handoff(it: &Dialling, state: &str) -> Value {
     let promises = it.rig.service().promises().unwrap().clone();
     loop {
         let version = promises.version();
@@ -87,7 +87,7 @@ async fn handoff(it: &Dialling, state: &str) -> Value {
     }
 }
 
-async fn prompts(it: &Dialling) -> Vec<String> {
+pub async fn prompts(it: &Dialling) -> Vec<String> {
     let call = it.rig.get("/v1/calls").await.json()["calls"][0]["id"].as_str().unwrap().to_owned();
     let trace = it.rig.get(&format!("/v1/calls/{call}")).await.json()["trace"].clone();
     let lines = trace.as_array().unwrap().iter().filter_map(Value::as_str);

@@ -78,6 +78,8 @@ impl Protocol {
                     say_extra(extra, out);
                 }
             }
+            // The protocol has no word for it.
+            ToCaller::Key(_) => {}
             ToCaller::HangUp { why } => self.say_goodbye(why, out),
         }
     }

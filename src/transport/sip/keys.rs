@@ -2,7 +2,8 @@
 
 use super::rtp::Packet;
 
-const KEYS: &[u8; 16] = b"0123456789*#ABCD";
+/// By their number.
+pub(super) const KEYS: &[u8; 16] = b"0123456789*#ABCD";
 /// Timestamps so far behind the newest are of an earlier key.
 const OLDER: u32 = 1 << 31;
 

@@ -317,6 +317,10 @@ impl SipLeg {
                 self.sounding = None;
             }
             ToCaller::HangUp { why } => self.hang_up(now, why),
+            ToCaller::Key(key) => {
+                // Who knows no events hears no keys.
+                self.media.events.into_iter().for_each(|kind| self.mouth.press(kind, key));
+            }
             // The rest is for clients that show it; a pause is silence.
             _ => {}
         }

@@ -25,6 +25,7 @@ mod message;
 mod network;
 mod outgoing;
 mod port;
+mod press;
 mod require;
 mod resend;
 mod respond;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::press::Presses;
 use super::rtp;
 use crate::audio::{CALLER_FRAME_SAMPLES, CALLER_RATE_HZ, FRAME, Pcm};
 use crate::codec::g711::{self, Law};
@@ -131,6 +132,8 @@ pub(super) struct SoundOut {
     /// When the next frame would go out without a gap.
     expected: Option<Timestamp>,
     sent: Timestamp,
+    /// Keys that go out in its place.
+    presses: Presses,
 }
 
 /// How a packet of ours is written.
@@ -144,7 +147,13 @@ impl SoundOut {
     /// A stream that begins with these numbers, which are random (RFC 3550, 5.1).
     pub fn new(now: Timestamp, (sequence, timestamp, ssrc): (u16, u32, u32)) -> SoundOut {
         let (bridge, rest, expected) = (None, Vec::new(), None);
-        SoundOut { bridge, rest, sequence, timestamp, ssrc, expected, sent: now }
+        let presses = Presses::default();
+        SoundOut { bridge, rest, sequence, timestamp, ssrc, expected, sent: now, presses }
+    }
+
+    /// The peer, who knows events by this number, is to hear a key.
+    pub fn press(&mut self, kind: u8, key: char) {
+        self.presses.press(kind, key);
     }
 
     /// Sound that is to be heard now, as packets.
@@ -208,6 +217,17 @@ impl SoundOut {
             marker = true;
         }
         (self.expected, self.sent) = (Some(at + FRAME), now);
+        if let Some(key) = self.presses.in_place_of(self.timestamp, FRAME_SAMPLES as u16) {
+            for again in 0..key.times {
+                let (sequence, marker) = (self.sequence.wrapping_add(again), key.marker);
+                let packet =
+                    rtp::write(key.kind, marker, sequence, key.began, self.ssrc, &key.payload);
+                sent.push(packet);
+            }
+            self.sequence = self.sequence.wrapping_add(key.times);
+            self.timestamp = self.timestamp.wrapping_add(FRAME_SAMPLES as u32);
+            return;
+        }
         let mut payload = Vec::with_capacity(FRAME_SAMPLES);
         how.law.encode(frame, &mut payload);
         let (sequence, timestamp) = (self.sequence, self.timestamp);
