@@ -222,7 +222,7 @@ fn address_or_number(reader: &mut Reader<'_>, key: &str) -> Option<String> {
     };
     if Pattern::parse(&text).filter(is_one).is_none() {
         let problem = format!("\"{text}\" is no SIP address and no number");
-        let right = "write \"+15550100\" or \"sip:desk@192.0.2.9\", or \"\" for people at /ops";
+        let right = "write \"sip:desk@192.0.2.9\" or \"+15550100\", or \"\" for people at /ops";
         reader.refuse(key, problem, right);
     }
     Some(text)
