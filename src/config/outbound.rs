@@ -123,7 +123,8 @@ impl Outbound {
         match &self.desk {
             Some(Desk::Bridge(_)) => {
                 let asked = self.machine.unwrap_or_default() + TOLD_MAX + 2 * self.desk_decides_max;
-                self.desk_ring_max + asked
+                // Callers whom Twilio or Asterisk hands over take their own time.
+                HANDOFF_MAX.max(self.desk_ring_max + asked)
             }
             Some(Desk::Refer(_)) | None => HANDOFF_MAX,
         }

@@ -387,7 +387,7 @@ impl Promises {
     }
 
     /// There is room for one more dial of ours within the hour.
-    fn may_ring(&self, tenant: &str, now_ms: UnixMs) -> bool {
+    pub(super) fn may_ring(&self, tenant: &str, now_ms: UnixMs) -> bool {
         let mut dialled = self.dialled.lock().unwrap_or_else(PoisonError::into_inner);
         dialled.count_ours(&self.policy, tenant, now_ms).is_ok()
     }

@@ -5,7 +5,7 @@
 //! is busy costs the caller nothing. Only then is the caller's own call sent into the room, which
 //! ends its stream; they are connected when Twilio says that the caller has come in.
 
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
@@ -44,9 +44,7 @@ impl Moves {
 
     /// An hour has room for so many dials, these among them.
     fn may_ring(&self, service: &Service) -> bool {
-        let Some(promises) = service.promises() else { return false };
-        let mut dialled = promises.dialled.lock().unwrap_or_else(PoisonError::into_inner);
-        dialled.count(&promises.policy, &self.tenant, unix_ms()).is_ok()
+        service.promises().is_some_and(|promises| promises.may_ring(&self.tenant, unix_ms()))
     }
 }
 
