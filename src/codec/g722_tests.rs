@@ -1,3 +1,5 @@
+//! What libg722 says, tones, and bytes of nobody.
+
 use std::f32::consts::TAU;
 
 use super::*;

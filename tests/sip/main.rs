@@ -2,6 +2,7 @@
 //! word by word, so that it can also speak it wrongly.
 
 mod bad_input;
+mod codecs;
 mod conversation;
 mod dialled;
 mod fuzz;
@@ -19,6 +20,7 @@ mod softphones;
 mod srtp;
 mod stream;
 mod tls;
+mod voice;
 
 #[allow(dead_code, reason = "every test binary uses its own part of this")]
 #[path = "../server/certificates.rs"]
