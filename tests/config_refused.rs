@@ -384,6 +384,30 @@ fn a_dialler_that_cannot_dial_is_refused() {
     }
 }
 
+/// Issue 7.2: a list of codecs that no call could use.
+#[test]
+fn codecs_that_are_none_are_refused() {
+    for (text, error) in [
+        (
+            "[sip]\ncodecs = [\"opus\", \"gsm\"]\n",
+            "test.toml:2: sip.codecs: \"gsm\" is none that is spoken here; write \"opus\", \
+             \"g722\", \"pcmu\", \"pcma\" or some of them, the one that you like best first",
+        ),
+        (
+            "[sip]\ncodecs = []\n",
+            "test.toml:2: sip.codecs: a call needs at least one; write \"opus\", \"g722\", \
+             \"pcmu\", \"pcma\" or some of them, the one that you like best first",
+        ),
+        (
+            "[sip]\ncodecs = [\"pcma\", \"pcma\"]\n",
+            "test.toml:2: sip.codecs: one of them stands there twice; write \"opus\", \"g722\", \
+             \"pcmu\", \"pcma\" or some of them, the one that you like best first",
+        ),
+    ] {
+        refused(text, error);
+    }
+}
+
 /// As with HTTP: what can be reached from outside needs to know who may (issue 7).
 #[test]
 fn a_sip_port_that_anybody_can_reach_is_refused() {
