@@ -169,6 +169,7 @@ fn another(config: &Config, key: &str) -> String {
         ("sip.users_file", "tests/data/sip-users.txt"),
         ("sip.rtp_ports", "16384-32767"),
         ("sip.srtp", "required"),
+        ("sip.codecs", "[\"pcma\", \"g722\"]"),
         ("sip.tenant", "trunk"),
         ("asterisk.audiosocket_listen", "127.0.0.1:9092"),
         ("asterisk.audiosocket_peers", "[\"192.0.2.0/24\"]"),

@@ -3,6 +3,7 @@
 //! Knows samples and bytes, nothing of calls or wires.
 
 pub mod g711;
+pub mod g722;
 pub mod opus;
 pub mod packed;
 pub mod resample;

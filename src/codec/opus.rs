@@ -27,6 +27,10 @@ const DECODED_MAX: usize = CALLER_RATE_HZ as usize * 120 / 1_000;
 /// A packet of no more bytes than this says that there is nothing to hear.
 const EMPTY_BYTES: usize = 2;
 
+/// A packet of 20 ms in which there is nothing to hear, which is said of all others by not sending
+/// them (RFC 6716, 3.1: one frame of SILK, without any bytes).
+pub const NOTHING: [u8; 1] = [0x48];
+
 /// The codec refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is not Opus, or no sound for it")]
@@ -41,8 +45,13 @@ pub struct Encoder {
 impl Encoder {
     /// An encoder for mono speech.
     pub fn new() -> Result<Encoder, OpusFault> {
+        Encoder::bounded(BITRATE)
+    }
+
+    /// One that takes no more bits a second than this, nor than usual.
+    pub fn bounded(bits_max: u32) -> Result<Encoder, OpusFault> {
         let inner = ropus::Encoder::builder(ENCODED_RATE_HZ, Channels::Mono, Application::Voip)
-            .bitrate(Bitrate::Bits(BITRATE))
+            .bitrate(Bitrate::Bits(bits_max.min(BITRATE)))
             .complexity(COMPLEXITY)
             .signal(Signal::Voice)
             .inband_fec(InbandFec::Enabled)

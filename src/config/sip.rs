@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::reader::{Choice, Reader};
 use super::sections::Paths;
 use super::tls::Tls;
-use crate::transport::sip::{Network, Srtp, Users};
+use crate::transport::sip::{Codec, Codecs, Network, Srtp, Users};
 
 /// `[sip]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +26,8 @@ pub struct Sip {
     pub rtp_ports: Option<RangeInclusive<u16>>,
     /// Whether that is encrypted.
     pub srtp: Srtp,
+    /// How it may be encoded, as our own offers wish it.
+    pub codecs: Codecs,
     /// What a packet takes there and back.
     pub t1: Duration,
     /// A caller whose sound stops for so long is gone; `None`: never.
@@ -81,6 +83,7 @@ impl Sip {
             users,
             rtp_ports: rtp_ports(reader),
             srtp: reader.choice("sip.srtp", "offered"),
+            codecs: codecs(reader),
             t1: reader.ms("sip.t1_ms", 500, 10..=5_000),
             media_timeout: (silent_s > 0).then(|| Duration::from_secs(silent_s)),
             tenant: (!tenant.is_empty()).then_some(tenant),
@@ -190,6 +193,25 @@ fn users(reader: &mut Reader<'_>, paths: &Paths) -> Users {
         reader.refuse("sip.users_file", format!("{} holds nobody", file.display()), right);
     }
     users
+}
+
+fn codecs(reader: &mut Reader<'_>) -> Codecs {
+    let words = reader.list("sip.codecs", &Codec::ALL.map(Codec::word));
+    let named = |word: &String| Codec::ALL.into_iter().find(|codec| codec.word() == word);
+    let right = "write \"opus\", \"g722\", \"pcmu\", \"pcma\" or some of them, the one that you like best first";
+    if let Some(unknown) = words.iter().find(|word| named(word).is_none()) {
+        reader.refuse("sip.codecs", format!("\"{unknown}\" is none that is spoken here"), right);
+        return Codecs::default();
+    }
+    let codecs: Vec<Codec> = words.iter().filter_map(named).collect();
+    Codecs::new(&codecs).unwrap_or_else(|| {
+        let problem = match codecs.is_empty() {
+            true => "a call needs at least one",
+            false => "one of them stands there twice",
+        };
+        reader.refuse("sip.codecs", problem, right);
+        Codecs::default()
+    })
 }
 
 fn rtp_ports(reader: &mut Reader<'_>) -> Option<RangeInclusive<u16>> {

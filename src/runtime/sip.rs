@@ -47,6 +47,7 @@ pub(super) fn bind(
         users: sip.users.clone(),
         rtp_ports: sip.rtp_ports.clone(),
         srtp: sip.srtp,
+        codecs: sip.codecs,
         t1: sip.t1,
         media_timeout: sip.media_timeout,
         most: connections.total,

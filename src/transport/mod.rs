@@ -19,6 +19,7 @@ pub mod realtime;
 pub mod resume;
 pub mod sip;
 pub mod twilio;
+mod voice;
 pub mod webrtc;
 pub mod websocket;
 

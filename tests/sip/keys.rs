@@ -9,15 +9,15 @@ enum By {
 }
 
 /// The packets of one key (RFC 4733, 2.5): the first marked, the last three times.
-async fn press(phone: &mut Phone, event: u8) {
+pub async fn press(phone: &mut Phone, kind: u8, event: u8) {
     let timestamp = phone.timestamp;
     for (ends, duration) in [(0, 160), (0, 320), (0x80, 480), (0x80, 480), (0x80, 480)] {
         let [high, low] = u16::to_be_bytes(duration);
-        phone.send_rtp(EVENTS, timestamp, &[event, ends | 10, high, low]).await;
+        phone.send_rtp(kind, timestamp, &[event, ends | 10, high, low]).await;
     }
 }
 
-async fn info(phone: &mut Phone, signal: char) {
+pub async fn info(phone: &mut Phone, signal: char) {
     let kind = ["Content-Type: application/dtmf-relay"];
     phone.ask("INFO", &kind, &format!("Signal={signal}\r\nDuration=160\r\n")).await;
 }
@@ -29,10 +29,10 @@ async fn a_key_interrupts(by: By) {
     phone.until("a second is heard", |phone| phone.heard_ms() >= 1_000).await;
     match by {
         By::Sound => {
-            press(&mut phone, 4).await;
-            press(&mut phone, 4).await; // the same press, come twice
+            press(&mut phone, EVENTS, 4).await;
+            press(&mut phone, EVENTS, 4).await; // the same press, come twice
             phone.timestamp = phone.timestamp.wrapping_add(160);
-            press(&mut phone, 11).await;
+            press(&mut phone, EVENTS, 11).await;
         }
         By::Message => {
             info(&mut phone, '4').await;

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod bridged;
+mod codecs;
 mod conversation;
 mod dialled;
 mod fuzz;
@@ -20,6 +21,7 @@ mod softphones;
 mod srtp;
 mod stream;
 mod tls;
+mod voice;
 
 #[allow(dead_code, reason = "every test binary uses its own part of this")]
 #[path = "../server/certificates.rs"]

@@ -34,7 +34,7 @@ impl Dice {
 const LENGTH_MAX: usize = 70_000;
 
 /// What breaks readers.
-const WORDS: [&str; 56] = [
+const WORDS: [&str; 60] = [
     "\r\n",
     "\r\n ",
     "\n\n",
@@ -90,6 +90,10 @@ const WORDS: [&str; 56] = [
     "a=sendonly\r\n",
     "a=rtpmap:0 PCMA/8000\r\n",
     "a=rtpmap:127 ",
+    "a=rtpmap:0 opus/48000/2\r\n",
+    "a=rtpmap:101 telephone-event/48000\r\n",
+    "a=fmtp:107 maxaveragebitrate=",
+    "m=audio 9 RTP/AVP 9 107\r\n",
     "a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:",
 ];
 

@@ -1,12 +1,10 @@
 //! A telephone: two sockets, a caller who speaks and listens, and SIP as text.
 
 use std::cell::OnceCell;
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use floorkeeper::codec::g711::Law;
 use floorkeeper::runtime::backends::Backends;
 use rtc::srtp::context::Context;
 use tokio::net::UdpSocket;
@@ -14,9 +12,8 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::rig::{LIMIT, Rig};
 use crate::sealed::Sealed;
+use crate::voice::{Said, Voice};
 
-/// G.711, 20 ms.
-pub const FRAME: usize = 160;
 pub const PCMU: u8 = 0;
 pub const PCMA: u8 = 8;
 /// What this telephone calls telephone events.
@@ -64,6 +61,7 @@ pub struct Packet {
     pub marker: bool,
     pub sequence: u16,
     pub timestamp: u32,
+    pub ssrc: u32,
     pub payload: Vec<u8>,
     /// Its pitch in Hz, where somebody has asked; none where it is silent.
     pub pitch: OnceCell<Option<f32>>,
@@ -84,10 +82,16 @@ pub struct Phone {
     /// The branch of the newest INVITE.
     pub branch: String,
     pub packets: Vec<Packet>,
-    /// What the caller says next, frame by frame; silence behind it.
-    mouth: VecDeque<Vec<u8>>,
+    /// What it encodes with.
+    pub voice: Voice,
+    /// The caller speaks for so many frames; silence behind it.
+    speaks_for: usize,
+    /// It is no speech then, but a tone of this pitch.
+    tone_hz: Option<f32>,
     /// It sends nothing at all while the caller is silent.
     pub dtx: bool,
+    /// Every so many packets one is lost on the way.
+    pub loses_every: Option<u16>,
     pub payload_type: u8,
     pub sequence: u16,
     pub timestamp: u32,
@@ -123,8 +127,11 @@ impl Phone {
             cseq: 0,
             branch: String::new(),
             packets: Vec::new(),
-            mouth: VecDeque::new(),
+            voice: Voice::G711,
+            speaks_for: 0,
+            tone_hz: None,
             dtx: false,
+            loses_every: None,
             payload_type: PCMU,
             sequence: 65_530,
             timestamp: u32::MAX - 500,
@@ -286,50 +293,36 @@ impl Phone {
 
     /// The caller says something for so long.
     pub fn speak(&mut self, speech_ms: usize) {
-        for _ in 0..speech_ms / 20 {
-            let wave = |at: usize| if at % 16 < 8 { 8_000_i16 } else { -8_000 };
-            let samples: Vec<i16> = (0..FRAME).map(wave).collect();
-            let mut sound = Vec::new();
-            self.law().encode(&samples, &mut sound);
-            self.mouth.push_back(sound);
-        }
+        self.tone_hz = None;
+        self.speaks_for += speech_ms / 20;
     }
 
     /// A tone of this pitch for so long.
     pub fn sing(&mut self, hz: f32, length_ms: usize) {
-        let wave = |at: usize| {
-            (10_000.0 * (std::f32::consts::TAU * hz * at as f32 / 8_000.0).sin()) as i16
-        };
-        for frame in 0..length_ms / 20 {
-            let samples: Vec<i16> = (frame * FRAME..(frame + 1) * FRAME).map(wave).collect();
-            let mut sound = Vec::new();
-            self.law().encode(&samples, &mut sound);
-            self.mouth.push_back(sound);
-        }
+        self.tone_hz = Some(hz);
+        self.speaks_for += length_ms / 20;
     }
 
     /// All of it was said.
     pub fn mouth_is_empty(&self) -> bool {
-        self.mouth.is_empty()
-    }
-
-    pub fn law(&self) -> Law {
-        if self.payload_type == PCMA { Law::A } else { Law::Mu }
+        self.speaks_for == 0
     }
 
     /// 20 ms of the caller.
     pub async fn say_frame(&mut self) {
-        let said = self.mouth.pop_front();
-        let silent = said.is_none();
-        let frame = said.unwrap_or_else(|| {
-            let mut sound = Vec::new();
-            self.law().encode(&[0; FRAME], &mut sound);
-            sound
-        });
-        if !(silent && self.dtx) {
+        let speaks = self.speaks_for > 0;
+        let said = match self.tone_hz {
+            _ if !speaks => Said::Nothing,
+            None => Said::Words,
+            // Frames are numbered backwards: a tone goes on from one to the next all the same.
+            Some(hz) => Said::Tone { hz, frames_left: self.speaks_for },
+        };
+        self.speaks_for = self.speaks_for.saturating_sub(1);
+        let frame = self.voice.frame(said, self.payload_type);
+        if speaks || !self.dtx {
             self.send_rtp(self.payload_type, self.timestamp, &frame).await;
         }
-        self.timestamp = self.timestamp.wrapping_add(FRAME as u32);
+        self.timestamp = self.timestamp.wrapping_add(self.voice.ticks());
     }
 
     pub async fn send_rtp(&mut self, payload_type: u8, timestamp: u32, payload: &[u8]) {
@@ -338,7 +331,8 @@ impl Phone {
             packet = sealed.ours.encrypt_rtp(&packet).unwrap().to_vec();
         }
         self.sequence = self.sequence.wrapping_add(1);
-        if let Some(to) = self.sound_to {
+        let is_lost = self.loses_every.is_some_and(|every| self.sequence.is_multiple_of(every));
+        if let Some(to) = self.sound_to.filter(|_| !is_lost) {
             let _ = self.rtp.send_to(&packet, to).await;
             self.last_sent = packet;
         }
@@ -365,6 +359,7 @@ impl Phone {
                 marker: bytes[1] & 0x80 != 0,
                 sequence: u16::from_be_bytes([bytes[2], bytes[3]]),
                 timestamp: u32::from_be_bytes(bytes[4..8].try_into().unwrap()),
+                ssrc: u32::from_be_bytes(bytes[8..12].try_into().unwrap()),
                 payload: bytes[12..].to_vec(),
                 pitch: OnceCell::new(),
             });

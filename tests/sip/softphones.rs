@@ -62,33 +62,55 @@ async fn sipp_calls_by_both_ways() {
     rig.quiet().await;
 }
 
+/// What baresip speaks: its name of it, the module, and the file's rate and channels.
+type Spoken = (&'static str, &'static str, u32, u16);
+
+const G711: Spoken = ("PCMU/8000/1", "g711", 8_000, 1);
+const G722: Spoken = ("G722/16000/1", "g722", 16_000, 1);
+const OPUS: Spoken = ("opus/48000/2", "opus", 48_000, 2);
+
 /// A caller's second of noise between silences, as a file that baresip plays.
-fn said(path: &Path) {
+fn said(path: &Path, sample_rate: u32, channels: u16) {
     let spec = hound::WavSpec {
-        channels: 1,
-        sample_rate: 8_000,
+        channels,
+        sample_rate,
         bits_per_sample: 16,
         sample_format: hound::SampleFormat::Int,
     };
     let mut file = hound::WavWriter::create(path, spec).unwrap();
-    for n in 0..8_000 * 30 {
-        let speaks = (12_000..20_000).contains(&n);
-        let wave = if n % 16 < 8 { 8_000_i16 } else { -8_000 };
-        file.write_sample(if speaks { wave } else { 0 }).unwrap();
+    let half = sample_rate / 1_000;
+    for n in 0..sample_rate * 30 {
+        let speaks = (sample_rate * 3 / 2..sample_rate * 5 / 2).contains(&n);
+        let wave = if n % (2 * half) < half { 8_000_i16 } else { -8_000 };
+        for _ in 0..channels {
+            file.write_sample(if speaks { wave } else { 0 }).unwrap();
+        }
     }
     file.finalize().unwrap();
 }
 
 /// baresip dials, is greeted, speaks, is answered, and hangs up.
-#[tokio::test]
-async fn baresip_is_greeted_heard_and_answered() {
+async fn baresip_converses(spoken: Spoken) {
     if !installed("baresip") {
         return;
     }
     let rig = serve(&[GREETS]).await;
     let server = rig.service().sip().unwrap().address();
-    baresip(&rig, "baresip", "", &format!("sip:agent@{server}")).await;
+    let name = format!("baresip-{}", spoken.1);
+    baresip(&rig, &name, "", &format!("sip:agent@{server}"), spoken).await;
     rig.quiet().await;
+}
+
+/// Issue 7.2: by G.722.
+#[tokio::test]
+async fn baresip_is_greeted_heard_and_answered() {
+    baresip_converses(G722).await;
+}
+
+/// Issue 7.2: by Opus.
+#[tokio::test]
+async fn baresip_converses_by_opus() {
+    baresip_converses(OPUS).await;
 }
 
 /// Issue 7.2: the same over TLS, with nothing but SRTP.
@@ -100,24 +122,28 @@ async fn baresip_speaks_encrypted_over_tls() {
     let (files, _) = Files::new("baresip");
     let (rig, at) = serve_tls(&files, &["sip.srtp=\"required\"", GREETS]).await;
     let secure = ";mediaenc=srtp-mand";
-    baresip(&rig, "baresip-tls", secure, &format!("sip:agent@{at};transport=tls")).await;
+    baresip(&rig, "baresip-tls", secure, &format!("sip:agent@{at};transport=tls"), G711).await;
     rig.quiet().await;
 }
 
-async fn baresip(rig: &Rig, name: &str, account: &str, uri: &str) {
+async fn baresip(rig: &Rig, name: &str, account: &str, uri: &str, spoken: Spoken) {
     const MODULES: &str = "/usr/lib/baresip/modules";
     let folder = folder(name);
     let shown = folder.display();
-    said(&folder.join("said.wav"));
+    let (codec, module, rate_hz, channels) = spoken;
+    said(&folder.join("said.wav"), rate_hz, channels);
     let config = format!(
         "module_path {MODULES}\nnet_interface 127.0.0.1\nsip_listen 127.0.0.1:0\n\
          audio_source aufile,{shown}/said.wav\naudio_player aufile,{shown}/player.wav\n\
-         module srtp.so\nmodule account.so\nmodule g711.so\nmodule aufile.so\nmodule sndfile.so\n\
+         module srtp.so\nmodule account.so\nmodule {module}.so\nmodule aufile.so\nmodule sndfile.so\n\
          module menu.so\nsnd_path {shown}\n"
     );
     std::fs::write(folder.join("config"), config).unwrap();
-    std::fs::write(folder.join("accounts"), format!("<sip:ada@127.0.0.1>;regint=0{account}\n"))
-        .unwrap();
+    std::fs::write(
+        folder.join("accounts"),
+        format!("<sip:ada@127.0.0.1>;regint=0;audio_codecs={codec}{account}\n"),
+    )
+    .unwrap();
     std::fs::write(folder.join("contacts"), "").unwrap();
     let dial = format!("/dial {uri}");
     let mut command = Command::new("baresip");
@@ -142,6 +168,7 @@ async fn baresip(rig: &Rig, name: &str, account: &str, uri: &str) {
     let sounds = hound::WavReader::open(heard.expect("what was heard")).unwrap();
     let samples: Vec<i16> = sounds.into_samples().map(Result::unwrap).collect();
     let is_loud = |frame: &&[i16]| frame.iter().any(|sample| sample.unsigned_abs() > 200);
-    let loud_ms = samples.chunks(160).filter(is_loud).count() * 20;
+    let frame = usize::from(channels) * rate_hz as usize / 50;
+    let loud_ms = samples.chunks(frame).filter(is_loud).count() * 20;
     assert!(loud_ms >= 900, "greeting and answer are 1.2 s, {loud_ms} ms of it loud");
 }

@@ -153,7 +153,7 @@ async fn where_it_is_required_nothing_plain_is_spoken() {
     phone.invite("", &[]).await;
     let offered = phone.final_answer().await;
     phone.take_answer(&offered);
-    assert!(offered.body().contains(" RTP/SAVP 0 8 101"), "{}", offered.text);
+    assert!(offered.body().contains(" RTP/SAVP 96 9 0 8 101 97"), "{}", offered.text);
     phone.sealed = Some(Sealed::new(80, &FIRST, &said(offered.body(), 80)));
     phone.ack(&offer(&phone, 80, &FIRST, "sendrecv")).await;
     phone.until("the greeting is heard", |phone| phone.heard_ms() >= 700).await;

@@ -90,7 +90,7 @@ impl Shared {
             credentials,
         };
         let setup = Setup::fresh(self.address(), "UDP", self.t1());
-        let setup = Setup { srtp: self.srtp(), ..setup };
+        let setup = Setup { srtp: self.srtp(), codecs: self.codecs(), ..setup };
         let outgoing = Outgoing::begin(self.clock().now(), setup, wanted);
         let (mut line, signalling) = Signalling::place(outgoing, messages, seat, self.clone());
         tokio::spawn(signalling.run());

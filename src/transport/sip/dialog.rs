@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::codec::Codecs;
 use super::crypto::{Secrecy, Srtp};
 use super::message::{Address, Message, Request, split_list};
 use super::require::{self, Refused};
@@ -44,6 +45,8 @@ pub(super) struct Setup {
     pub t1: Duration,
     /// Whether sound is encrypted.
     pub srtp: Srtp,
+    /// How it may be encoded.
+    pub codecs: Codecs,
     /// Our tag: of this dialog alone.
     pub tag: String,
     /// The number of our session descriptions.
@@ -60,6 +63,7 @@ impl Setup {
             transport,
             t1,
             srtp: Srtp::Offered,
+            codecs: Codecs::default(),
             tag: format!("{:016x}", rand::random::<u64>()),
             session: u64::from(rand::random::<u32>()),
         }
@@ -192,8 +196,9 @@ impl Dialog {
         let refuse = |refused: Refused| refused.answer(&setup.tag).write(&request, from);
         let checked = require::invite(&request).map_err(refuse)?;
         let secrecy = Secrecy::Offer(setup.srtp, None);
-        let media = checked.offer.as_ref().map(|offer| offer.agree(setup.us, from.ip(), secrecy));
-        let media = media.transpose().map_err(|bad| refuse(Refused::of_sdp(bad)))?;
+        let agree = |offer: &Description| offer.agree(setup.us, from.ip(), secrecy, setup.codecs);
+        let media = checked.offer.as_ref().map(agree).transpose();
+        let media = media.map_err(|bad| refuse(Refused::of_sdp(bad)))?;
         let fields = &request.fields;
         let contact = fields.list("contact").next().and_then(Address::parse);
         let target = contact.map(|contact| contact.uri.to_owned());
@@ -281,7 +286,7 @@ impl Dialog {
     /// Somebody listens at this address: the call begins.
     pub fn accept(&mut self, now: Timestamp, at: SocketAddr) {
         let (State::Ringing, Phase::Asked(_)) = (&self.state, &self.invite.phase) else { return };
-        self.ours = Some(Ours::new(at, self.setup.session));
+        self.ours = Some(Ours::new(at, self.setup.session, self.setup.codecs));
         self.state = State::Up;
         self.agree(now);
     }

@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::call::Order;
+use super::codec::{Codec, Codecs};
 use super::count::Counts;
 use super::crypto::{Secrecy, Srtp};
 use super::dialog::{Dialog, Hop, Setup};
@@ -30,7 +31,6 @@ use super::sound::SoundIn;
 use super::talk::Talk;
 use super::{require, stateless};
 use crate::audio::CALLER_RATE_HZ;
-use crate::codec::g711::Law;
 use crate::time::{Timestamp, ms};
 use mutate::{Dice, corpus, mutated};
 
@@ -126,10 +126,12 @@ fn describe(dice: &mut Dice, seeds: &[Vec<u8>]) {
     let bytes = mutated(dice, seeds);
     let from = bytes.windows(4).position(|four| four == b"v=0\r").unwrap_or_default();
     let Ok(offer) = Description::parse(&bytes[from..]) else { return };
-    let Ok(media) = offer.agree(us(), peer().ip(), Secrecy::Offer(Srtp::Offered, None)) else {
+    let codecs = Codecs::default();
+    let Ok(media) = offer.agree(us(), peer().ip(), Secrecy::Offer(Srtp::Offered, None), codecs)
+    else {
         return;
     };
-    let answer = Ours::new(us(), 7).answer(&offer, &media);
+    let answer = Ours::new(us(), 7, codecs).answer(&offer, &media);
     assert!(!answer.replace("\r\n", "").contains(['\r', '\n']), "{answer:?}");
     Description::parse(answer.as_bytes()).unwrap_or_else(|bad| panic!("{bad:?}: {answer}"));
 }
@@ -158,8 +160,8 @@ fn hear(dice: &mut Dice) {
             && let Some(packet) = rtp::parse(&bytes).filter(|p| p.payload.len() <= rtp::PAYLOAD_MAX)
         {
             let _ = keys.hear(&packet);
-            let law = *dice.one_of(&[Law::Mu, Law::A]);
-            ear.push(time, &packet, law);
+            let codec = *dice.one_of(&[Codec::Pcmu, Codec::Pcma, Codec::G722, Codec::Opus]);
+            ear.push(time, &packet, codec);
         }
         now += dice.below(60) as u64;
         heard += ear.play(Timestamp::from_millis(now)).len() as u64;
@@ -181,7 +183,8 @@ fn hear(dice: &mut Dice) {
 fn setup() -> Setup {
     let tag = "ours".to_owned();
     let (transport, t1, srtp) = ("UDP", ms(100), Srtp::Offered);
-    Setup { us: us(), secure: None, sips: false, transport, t1, srtp, tag, session: 7 }
+    let codecs = Codecs::default();
+    Setup { us: us(), secure: None, sips: false, transport, t1, srtp, codecs, tag, session: 7 }
 }
 
 /// A call that comes in.

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
 use super::call::{Line, Order};
+use super::codec::Codec;
 use super::count::Count;
 use super::dialog::{Referred, Said};
 use super::keys::Keys;
@@ -20,10 +21,9 @@ use super::network::{heard, told};
 use super::port::Shared;
 use super::rtp::{self, Source};
 use super::sdp::Media;
-use super::sound::{SoundIn, SoundOut, Spoken};
+use super::sound::{self, SoundIn, SoundOut};
 use super::srtp::Guard;
 use crate::audio::{Pcm, samples_to_duration};
-use crate::codec::g711::Law;
 use crate::id::ItemId;
 use crate::leg::{FromCaller, HangUp, PlayoutState, ToCaller};
 use crate::time::{Timestamp, ms};
@@ -38,7 +38,7 @@ const BURST: usize = 64;
 /// Largest packet that is read; what is longer is no telephone's.
 const PACKET_MAX: usize = 2_048;
 
-/// G.711 over RTP beside a SIP dialog.
+/// Opus, G.722 or G.711 over RTP beside a SIP dialog.
 ///
 /// *Heard* is what was sent, by the call's own paced clock, at most 40 ms ahead, less the 60 ms
 /// that the network and the phone's buffer hold. Nothing is kept back here: a pause of the call is
@@ -106,20 +106,16 @@ impl SipLeg {
         source.agree(media.remote);
         let mut guard = None;
         Guard::follow(&mut guard, media.keys.as_ref());
-        // Lost at first, packets must not hide from who hears them that the number has come round
-        // (RFC 3711, 3.3.1).
-        let (sequence, timestamp, ssrc): (u16, u32, u32) = rand::random();
-        let numbers = (sequence & 0x7fff, timestamp, ssrc);
         SipLeg {
             orders: line.orders,
             said: line.said,
             socket,
             source,
-            media,
             guard,
             ear: SoundIn::new(now),
             keys: Keys::default(),
-            mouth: SoundOut::new(now, numbers),
+            mouth: SoundOut::new(now, media.spoken, sound::drawn()),
+            media,
             sounding: None,
             alive: now,
             heard: VecDeque::new(),
@@ -175,6 +171,7 @@ impl SipLeg {
         self.source.agree(media.remote);
         Guard::follow(&mut self.guard, media.keys.as_ref());
         self.alive = now;
+        self.mouth.turn_to(media.spoken);
         let silenced = self.media.sends && !media.sends;
         self.media = media;
         if silenced {
@@ -248,15 +245,15 @@ impl SipLeg {
             }
             return;
         }
-        let law = match packet.payload_type {
-            kind if kind == self.media.payload_type => self.media.law,
+        let codec = match packet.payload_type {
+            kind if kind == self.media.spoken.payload_type => Some(self.media.spoken.codec),
             // Either was offered or may be, and each says which it is.
-            0 => Law::Mu,
-            8 => Law::A,
-            _ => return counts.add(Count::RtpUnknownType),
+            kind => Codec::of_payload_type(kind).filter(|codec| self.shared.codecs().allow(*codec)),
         };
-        if self.hears() && !packet.payload.is_empty() {
-            self.ear.push(now, &packet, law);
+        let Some(codec) = codec else { return counts.add(Count::RtpUnknownType) };
+        let is_sound = self.hears() && !packet.payload.is_empty();
+        if is_sound && !self.ear.push(now, &packet, codec) {
+            counts.add(Count::RtpMalformed);
         }
     }
 
@@ -267,7 +264,7 @@ impl SipLeg {
         }
         if self.keeps_open() {
             let mut packets = Vec::new();
-            self.mouth.keep_alive(now, self.spoken(), &mut packets);
+            self.mouth.keep_alive(now, &mut packets);
             self.send_packets(packets);
         }
         if self.silent_until().is_some_and(|until| until <= now) {
@@ -302,10 +299,6 @@ impl SipLeg {
         others.fold(self.ear.due(), Timestamp::min)
     }
 
-    fn spoken(&self) -> Spoken {
-        Spoken { law: self.media.law, payload_type: self.media.payload_type }
-    }
-
     fn say(&mut self, now: Timestamp, what: ToCaller) {
         match what {
             ToCaller::Audio { item, pcm, .. } => self.say_sound(now, item, &pcm),
@@ -314,8 +307,10 @@ impl SipLeg {
             ToCaller::ClearFarEnd { .. }
             | ToCaller::Playout { state: PlayoutState::Cleared, .. } => {
                 self.mouth.clear();
+                self.hush(now);
                 self.sounding = None;
             }
+            ToCaller::Playout { state, .. } if state != PlayoutState::Resumed => self.hush(now),
             ToCaller::HangUp { why } => self.hang_up(now, why),
             ToCaller::Key(key) => {
                 // Who knows no events hears no keys.
@@ -341,7 +336,7 @@ impl SipLeg {
         }
         sounding.sent += samples_to_duration(pcm.samples.len(), pcm.rate_hz);
         let mut packets = Vec::new();
-        self.mouth.say(now, pcm, self.spoken(), &mut packets);
+        self.mouth.say(now, pcm, &mut packets);
         self.send_packets(packets);
     }
 
@@ -355,7 +350,16 @@ impl SipLeg {
         self.sounding = None;
         let mut packets = Vec::new();
         if self.media.sends {
-            self.mouth.finish(now, self.spoken(), &mut packets);
+            self.mouth.finish(now, &mut packets);
+        }
+        self.send_packets(packets);
+    }
+
+    /// What sounds stops half-way.
+    fn hush(&mut self, now: Timestamp) {
+        let mut packets = Vec::new();
+        if self.media.sends {
+            self.mouth.hush(now, &mut packets);
         }
         self.send_packets(packets);
     }

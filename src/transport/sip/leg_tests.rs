@@ -4,6 +4,7 @@ use std::future::poll_fn;
 
 use tokio::time::Instant;
 
+use super::super::codec::Spoken;
 use super::super::digest::Users;
 use super::super::port::{Settings, SipPort};
 use super::*;
@@ -36,6 +37,7 @@ fn leg(sends: bool) -> (SipLeg, mpsc::Receiver<Order>, mpsc::Sender<Said>) {
         users: Users::default(),
         rtp_ports: None,
         srtp: super::super::Srtp::Offered,
+        codecs: super::super::Codecs::default(),
         t1: ms(500),
         media_timeout: Some(ms(20_000)),
         most: 1,
@@ -48,8 +50,8 @@ fn leg(sends: bool) -> (SipLeg, mpsc::Receiver<Order>, mpsc::Sender<Said>) {
     socket.set_nonblocking(true).unwrap();
     let remote = Some(socket.local_addr().unwrap());
     let socket = UdpSocket::from_std(socket).unwrap();
-    let (law, payload_type, events) = (Law::Mu, 0, None);
-    let media = Media { remote, law, payload_type, events, sends, hears: true, keys: None };
+    let spoken = Spoken { codec: Codec::Pcmu, payload_type: 0, bits_max: None };
+    let media = Media { remote, spoken, events: None, sends, hears: true, keys: None };
     let line = Line { orders, said };
     (SipLeg::new(port.shared(), line, socket, here.ip(), media), ordered, say)
 }

@@ -14,6 +14,7 @@
 mod bound;
 mod call;
 mod check;
+mod codec;
 mod count;
 mod crypto;
 mod dial;
@@ -45,6 +46,7 @@ mod fuzz_tests;
 
 pub use bound::NoPort;
 pub use call::{Ear, Invited, Ringing, Signalling};
+pub use codec::{Codec, Codecs};
 pub use count::{Count, Counts};
 pub use crypto::Srtp;
 pub use dial::{Dial, Rung};

@@ -67,8 +67,8 @@ enum State {
 
 impl Outgoing {
     pub fn begin(now: Timestamp, setup: Setup, wanted: Wanted) -> Outgoing {
-        let mut ours = Ours::new(wanted.hears_at, setup.session);
-        let offer = ours.offer(setup.srtp.line(None));
+        let mut ours = Ours::new(wanted.hears_at, setup.session, setup.codecs);
+        let offer = ours.offer(setup.srtp.line(None), None);
         let over = State::Over { until: now };
         let mut outgoing = Outgoing {
             setup,
@@ -327,8 +327,7 @@ impl Outgoing {
     fn be_answered(&mut self, now: Timestamp, response: &Response, from: SocketAddr, wanted: bool) {
         let made = self.made(response, from);
         let answer = Description::parse(&response.body);
-        let media =
-            answer.and_then(|answer| answer.agree(self.ours.at(), from.ip(), self.ours.answered()));
+        let media = answer.and_then(|answer| self.ours.agree(&answer, from.ip()));
         let ours = self.ours.clone();
         let mut dialog = Dialog::made(self.setup.clone(), made, ours, media.as_ref().ok().cloned());
         match media {

@@ -1,6 +1,7 @@
 //! Calls that we place, message by message.
 
 use super::super::Srtp;
+use super::super::codec::Codecs;
 use super::super::message::parse;
 use super::*;
 use crate::time::ms;
@@ -36,6 +37,7 @@ impl Rig {
             transport: "UDP",
             t1: ms(500),
             srtp,
+            codecs: Codecs::default(),
             tag: "ours".to_owned(),
             session: 7,
         };
@@ -109,13 +111,13 @@ fn answered() -> Rig {
 #[test]
 fn an_answer_is_acknowledged_and_makes_a_call() {
     let mut rig = answered();
-    assert!(rig.sent[0].contains("m=audio 30000 RTP/AVP 0 8 101"), "{}", rig.sent[0]);
+    assert!(rig.sent[0].contains("m=audio 30000 RTP/AVP 96 9 0 8 101 97"), "{}", rig.sent[0]);
     let ack = rig.sent[1].clone();
     assert!(ack.starts_with("ACK sip:desk@192.0.2.9:5070 SIP/2.0\r\n"), "{ack}");
     let (far, near) = (ack.find("far.example").unwrap(), ack.find("near.example").unwrap());
     assert!(far < near && ack.contains("CSeq: 1 ACK") && ack.contains(";tag=theirs"), "{ack}");
     let Some(Said::Media(media)) = rig.said() else { panic!() };
-    assert_eq!((media.payload_type, media.remote), (8, "192.0.2.9:4000".parse().ok()));
+    assert_eq!((media.spoken.payload_type, media.remote), (8, "192.0.2.9:4000".parse().ok()));
     rig.answer(1_500, 200, "INVITE", CONTACT, SDP);
     assert_eq!(rig.sent[2], ack, "the answer came again, and so does our word");
     rig.methods();
@@ -135,7 +137,7 @@ fn whom_we_ring_is_offered_a_key_where_one_is_required() {
     let with_key = format!("{secure}a=crypto:1 AES_CM_128_HMAC_SHA1_80 {key}\r\n");
     for (sdp, taken) in [(with_key.as_str(), true), (&secure, false), (SDP, false)] {
         let mut rig = Rig::encrypted(Srtp::Required);
-        assert!(rig.sent[0].contains("m=audio 30000 RTP/SAVP 0 8 101"), "{}", rig.sent[0]);
+        assert!(rig.sent[0].contains("m=audio 30000 RTP/SAVP 96 9 0 8 101 97"), "{}", rig.sent[0]);
         assert!(rig.sent[0].contains("a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:"));
         rig.answer(900, 200, "INVITE", CONTACT, sdp);
         match rig.said() {

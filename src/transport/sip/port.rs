@@ -58,6 +58,8 @@ pub struct Settings {
     pub rtp_ports: Option<std::ops::RangeInclusive<u16>>,
     /// Whether that is encrypted.
     pub srtp: super::Srtp,
+    /// How it may be encoded.
+    pub codecs: super::Codecs,
     /// What a packet takes there and back.
     pub t1: Duration,
     /// A caller whose sound stops for so long is gone; `None`: never.
@@ -288,7 +290,8 @@ impl Door {
             return full();
         };
         let setup = Setup::fresh(shared.us, way.transport(), shared.settings.t1);
-        let setup = Setup { srtp: shared.srtp(), ..setup.secured(shared.secure, &request) };
+        let (srtp, codecs) = (shared.srtp(), shared.codecs());
+        let setup = Setup { srtp, codecs, ..setup.secured(shared.secure, &request) };
         let back = back_to(&request, from);
         match Dialog::begin(shared.clock.now(), setup, request, from) {
             Ok(dialog) => {
@@ -338,6 +341,10 @@ impl Shared {
 
     pub(super) fn srtp(&self) -> super::Srtp {
         self.settings.srtp
+    }
+
+    pub(super) fn codecs(&self) -> super::Codecs {
+        self.settings.codecs
     }
 
     pub(super) fn media_timeout(&self) -> Option<Duration> {

@@ -1,40 +1,26 @@
 //! Sound as RTP: what is heard, put in order and decoded; what is said, encoded and numbered.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 
-use crate::audio::{CALLER_FRAME_SAMPLES, FRAME, Pcm};
-use crate::codec::opus::{self, Decoder, ENCODED_FRAME_SAMPLES, ENCODED_RATE_HZ, Encoder};
-use crate::codec::opus::{CLOCK_HZ, OpusFault};
-use crate::codec::resample::Resampler;
-use crate::time::{Timestamp, ms};
-use crate::transport::jitter::{JitterBuffer, Packet, Play, Tally};
+use crate::audio::Pcm;
+use crate::codec::opus::{self, CLOCK_HZ, ENCODED_FRAME_SAMPLES, ENCODED_RATE_HZ};
+use crate::codec::opus::{Encoder, OpusFault};
+use crate::time::Timestamp;
+use crate::transport::jitter::{JitterBuffer, Packet, Tally};
+use crate::transport::voice::{Frames, Numbers, OpusEar, OpusMouth};
 
 /// RTP ticks of one frame.
 const FRAME_TICKS: u32 = CLOCK_HZ / 50;
-/// Sending this much later than the stream would have gone on is a new spurt of it.
-const SPURT_GAP: Duration = ms(100);
-
-/// So many frames of silence behind sound that stops half-way: a decoder that gets nothing more
-/// makes up another fifth of a second from the last 32 ms that it has.
-const HUSH_FRAMES: usize = 2;
-
-/// What follows a skipped packet is faded in over this much of the caller's sound: 5 ms.
-const FADE_SAMPLES: usize = CALLER_FRAME_SAMPLES / 4;
 
 /// The caller's voice.
 pub(super) struct SoundIn {
     jitter: JitterBuffer,
-    decoder: Decoder,
-    /// How what was skipped began: what follows is faded into it.
-    skipped: Vec<i16>,
+    ear: OpusEar,
 }
 
 impl SoundIn {
     pub fn new() -> Result<SoundIn, OpusFault> {
-        let (jitter, skipped) = (JitterBuffer::default(), Vec::new());
-        Ok(SoundIn { jitter, decoder: Decoder::new()?, skipped })
+        Ok(SoundIn { jitter: JitterBuffer::default(), ear: OpusEar::new()? })
     }
 
     /// Takes a packet; one that is no Opus is dropped.
@@ -48,24 +34,7 @@ impl SoundIn {
     pub fn play(&mut self, now: Timestamp) -> Vec<i16> {
         let mut heard = Vec::new();
         while let Some(play) = self.jitter.poll(now) {
-            let frame = match &play {
-                Play::Packet(payload) | Play::Skip(payload) => self.decoder.decode(payload),
-                Play::Recover(next) => self.decoder.recover(next, CALLER_FRAME_SAMPLES),
-                Play::Conceal => self.decoder.conceal(CALLER_FRAME_SAMPLES),
-                Play::Silence => Ok(&[0; CALLER_FRAME_SAMPLES][..]),
-            };
-            // What is no sound is silence: the caller's time goes on all the same.
-            let frame = frame.unwrap_or(&[0; CALLER_FRAME_SAMPLES]);
-            if let Play::Skip(_) = play {
-                if self.skipped.is_empty() {
-                    self.skipped.extend(frame.iter().take(FADE_SAMPLES));
-                }
-                continue;
-            }
-            let from = heard.len();
-            heard.extend_from_slice(frame);
-            fade(&self.skipped, &mut heard[from..]);
-            self.skipped.clear();
+            self.ear.hear(&play, &mut heard);
         }
         heard
     }
@@ -81,15 +50,6 @@ impl SoundIn {
     }
 }
 
-/// Goes over from one sound into another, so that nothing clicks where they meet.
-fn fade(from: &[i16], into: &mut [i16]) {
-    let length = from.len().min(into.len()) as i32;
-    for (at, (from, into)) in (0..length).zip(from.iter().zip(into)) {
-        let mixed = i32::from(*from) * (length - at) + i32::from(*into) * at;
-        *into = (mixed / length) as i16;
-    }
-}
-
 /// One packet to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
@@ -102,50 +62,29 @@ pub(super) struct Sent {
 
 /// The agent's voice.
 pub(super) struct SoundOut {
-    encoder: Encoder,
-    /// Only while sound of another rate comes.
-    bridge: Option<(u32, Resampler)>,
-    /// Less than a frame.
-    rest: Vec<i16>,
-    sequence: u16,
-    timestamp: u32,
-    /// When the next frame would go out without a gap.
-    expected: Option<Timestamp>,
-    /// How the sound that was sent last ended; `None` once silence was sent behind it.
-    ends_at: Option<i16>,
+    mouth: OpusMouth,
+    frames: Frames,
+    numbers: Numbers,
 }
 
 impl SoundOut {
     /// A stream that begins with these numbers, which are random (RFC 3550, 5.1).
     pub fn new(sequence: u16, timestamp: u32) -> Result<SoundOut, OpusFault> {
-        let encoder = Encoder::new()?;
-        let (bridge, rest, expected, ends_at) = (None, Vec::new(), None, None);
-        Ok(SoundOut { encoder, bridge, rest, sequence, timestamp, expected, ends_at })
+        let (mouth, frames) = (OpusMouth::new(Encoder::new()?), Frames::of(ENCODED_RATE_HZ));
+        Ok(SoundOut { mouth, frames, numbers: Numbers::from(sequence, timestamp) })
     }
 
     /// Sound that is to be heard now, as packets.
     pub fn say(&mut self, now: Timestamp, pcm: &Pcm, sent: &mut Vec<Sent>) {
-        if pcm.rate_hz == ENCODED_RATE_HZ {
-            self.bridge = None;
-            self.rest.extend_from_slice(&pcm.samples);
-        } else {
-            let same = self.bridge.take().filter(|(from, _)| *from == pcm.rate_hz);
-            let (from, mut resampler) =
-                same.unwrap_or_else(|| (pcm.rate_hz, Resampler::new(pcm.rate_hz, ENCODED_RATE_HZ)));
-            resampler.push(&pcm.samples, &mut self.rest);
-            self.bridge = Some((from, resampler));
-        }
-        while self.rest.len() >= ENCODED_FRAME_SAMPLES {
-            let frame: Vec<i16> = self.rest.drain(..ENCODED_FRAME_SAMPLES).collect();
+        self.frames.push(pcm);
+        while let Some(frame) = self.frames.next() {
             self.send(now, &frame, sent);
         }
     }
 
     /// Nothing follows for now: what is no whole frame is filled up with silence.
     pub fn finish(&mut self, now: Timestamp, sent: &mut Vec<Sent>) {
-        if !self.rest.is_empty() {
-            let mut frame = std::mem::take(&mut self.rest);
-            frame.resize(ENCODED_FRAME_SAMPLES, 0);
+        if let Some(frame) = self.frames.last() {
             self.send(now, &frame, sent);
         }
     }
@@ -153,40 +92,23 @@ impl SoundOut {
     /// The sound stops half-way, for a while or for good: silence is sent behind it, once.
     pub fn hush(&mut self, now: Timestamp, sent: &mut Vec<Sent>) {
         self.finish(now, sent);
-        let Some(last) = self.ends_at.take() else { return };
-        let mut silence = vec![0; HUSH_FRAMES * ENCODED_FRAME_SAMPLES];
-        fade(&[last; FADE_SAMPLES], &mut silence);
+        let Some(silence) = self.mouth.hush() else { return };
         for frame in silence.chunks(ENCODED_FRAME_SAMPLES) {
             self.send(now, frame, sent);
         }
-        self.ends_at = None;
+        self.mouth.hushed();
     }
 
     /// Forgets what is no whole frame yet.
     pub fn clear(&mut self) {
-        self.rest.clear();
+        self.frames.clear();
     }
 
     fn send(&mut self, now: Timestamp, frame: &[i16], sent: &mut Vec<Sent>) {
-        let expected = self.expected.unwrap_or(now);
-        let late = now.since(expected);
-        let mut marker = self.expected.is_none();
-        let mut at = expected;
-        if late > SPURT_GAP {
-            let frames = (late.as_micros() / FRAME.as_micros()) as u32;
-            self.timestamp = self.timestamp.wrapping_add(frames.wrapping_mul(FRAME_TICKS));
-            at += FRAME * frames;
-            marker = true;
-        }
-        self.expected = Some(at + FRAME);
-        self.ends_at = frame.last().copied();
-        let timestamp = self.timestamp;
-        self.timestamp = timestamp.wrapping_add(FRAME_TICKS);
-        // A frame of silence is not sent, and one that cannot be encoded is silence.
-        if let Ok(Some(packet)) = self.encoder.encode(frame) {
+        let (timestamp, marker) = self.numbers.frame(now, FRAME_TICKS);
+        if let Some(packet) = self.mouth.say(frame) {
             let payload = Bytes::copy_from_slice(packet);
-            sent.push(Sent { sequence: self.sequence, timestamp, marker, payload });
-            self.sequence = self.sequence.wrapping_add(1);
+            sent.push(Sent { sequence: self.numbers.packet(), timestamp, marker, payload });
         }
     }
 }
@@ -194,7 +116,9 @@ impl SoundOut {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audio::level_dbfs;
+    use crate::audio::{CALLER_FRAME_SAMPLES, level_dbfs};
+    use crate::time::ms;
+    use crate::transport::voice::HUSH_FRAMES;
 
     fn buzz(samples: usize) -> Pcm {
         let samples = (0..samples).map(|at| if at % 60 < 30 { 8_000 } else { -8_000 }).collect();

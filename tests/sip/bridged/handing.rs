@@ -15,7 +15,7 @@ use tokio::sync::{Barrier, mpsc};
 use tokio::time::{Duration, MissedTickBehavior, interval};
 
 use crate::dialled::Dialling;
-use crate::phone::{EVENTS, FRAME, Packet, Phone};
+use crate::phone::{EVENTS, Packet, Phone};
 use crate::refer::{handoff, prompts};
 use crate::rig::{LIMIT, eventually};
 
@@ -30,6 +30,9 @@ const SETTINGS: [&str; 9] = [
     "tts.words_per_s=40",
     "asr.text=[\"What is for dinner tonight?\", \"Yes please\"]",
 ];
+
+/// 20 ms of G.711.
+const FRAME: usize = 160;
 
 /// Pitches of what the desk hears.
 pub const CALLER: u32 = 500;

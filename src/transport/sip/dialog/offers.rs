@@ -14,7 +14,7 @@ impl Dialog {
     pub(super) fn take_answer(&mut self, request: &Request, from: SocketAddr) -> bool {
         let Some(ours) = &self.ours else { return false };
         let answer = Description::parse(&request.body);
-        match answer.and_then(|answer| answer.agree(ours.at(), from.ip(), ours.answered())) {
+        match answer.and_then(|answer| ours.agree(&answer, from.ip())) {
             Ok(media) => {
                 self.tell_media(media);
                 true
@@ -45,7 +45,8 @@ impl Dialog {
             Err(refused) => return self.refuse_reinvite(now, request, from, &refused),
         };
         let us = self.ours.as_ref().map_or(self.setup.us, Ours::at);
-        let agree = |offer: &Description| offer.agree(us, from.ip(), self.secrecy());
+        let agree =
+            |offer: &Description| offer.agree(us, from.ip(), self.secrecy(), self.setup.codecs);
         match checked.offer.as_ref().map(agree).transpose() {
             Ok(media) => {
                 self.retarget(&request);
@@ -87,7 +88,7 @@ impl Dialog {
         };
         let mut answer = Answer::of(200, "").with("Contact", self.contact());
         if let (Some(offer), Some(ours)) = (&checked.offer, &self.ours) {
-            match offer.agree(ours.at(), from.ip(), self.secrecy()) {
+            match offer.agree(ours.at(), from.ip(), self.secrecy(), self.setup.codecs) {
                 Ok(media) => {
                     answer.sdp = self.ours.as_mut().map(|ours| ours.answer(offer, &media));
                     self.tell_media(media);
@@ -111,7 +112,7 @@ impl Dialog {
             (Some(offer), Some(media)) => ours.answer(offer, media),
             (Some(_), None) | (None, _) => {
                 let agreed = self.media.as_ref().and_then(|media| media.keys.as_ref());
-                ours.offer(self.setup.srtp.line(agreed))
+                ours.offer(self.setup.srtp.line(agreed), self.media.as_ref())
             }
         };
         let tag = self.setup.tag.clone();

@@ -2,9 +2,9 @@
 
 mod refer;
 
+use super::super::codec::{Codec, Spoken};
 use super::super::message::parse;
 use super::*;
-use crate::codec::g711::Law;
 use crate::time::ms;
 use proptest::prelude::*;
 
@@ -63,6 +63,7 @@ fn setup() -> Setup {
         transport: "UDP",
         t1: T1,
         srtp: Srtp::Offered,
+        codecs: Codecs::default(),
         tag: "ours".to_owned(),
         session: 7,
     }
@@ -122,8 +123,7 @@ fn told(dialog: &mut Dialog, now: u64, request: Request) -> Vec<String> {
 fn media(sends: bool, hears: bool, port: u16) -> Said {
     Said::Media(Media {
         remote: Some(SocketAddr::new("192.0.2.8".parse().unwrap(), port)),
-        law: Law::A,
-        payload_type: 8,
+        spoken: Spoken { codec: Codec::Pcma, payload_type: 8, bits_max: None },
         events: Some(101),
         sends,
         hears,
@@ -306,7 +306,7 @@ fn who_offers_nothing_is_offered_something() {
         sent(&mut dialog);
         dialog.accept(at(0), ours());
         let text = last_text(&mut dialog);
-        assert!(text.contains("m=audio 20000 RTP/AVP 0 8 101\r\n"), "{text}");
+        assert!(text.contains("m=audio 20000 RTP/AVP 96 9 0 8 101 97\r\n"), "{text}");
         assert_eq!(said(&mut dialog), []);
         let others = asks("INVITE", 2, Some("ours"), "", &sdp("sendonly", 4_000));
         assert_eq!(told(&mut dialog, 5, others), ["491 to 2 INVITE"], "ours is not answered yet");
