@@ -122,9 +122,15 @@ impl Driver {
     /// Runs the call to its end and gives why it ended.
     pub async fn run(&mut self) -> HangUp {
         let mut ending = self.service.ending();
+        let drained = async {
+            // Who would say so stays for as long as there are calls.
+            if ending.wait_for(|ending| *ending).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
         self.step(Event::Connected);
         let sleep = tokio::time::sleep(Duration::ZERO);
-        tokio::pin!(sleep);
+        tokio::pin!(sleep, drained);
         let mut told_to_end = false;
         while !self.call.is_over() || self.relay.is_some() {
             let mut now = self.service.clock.now();
@@ -136,15 +142,16 @@ impl Driver {
             }
             let due = self.call.poll_timeout(now).map_or(now + ms(60_000), |(due, _)| due);
             let due = self.meter.opens_at(now).map_or(due, |opens| due.min(opens));
-            sleep.as_mut().reset(self.service.clock.instant(due));
+            let due = self.service.clock.instant(due);
+            if sleep.deadline() != due {
+                sleep.as_mut().reset(due);
+            }
             let speaks = self.call.has_ended().is_none() || self.relay.is_some();
             let lives = speaks && !told_to_end;
             let woken = std::future::poll_fn(|cx| self.poll_one(cx, now, sleep.as_mut()));
             let woken = tokio::select! {
                 biased;
-                Ok(_) = ending.wait_for(|ending| *ending), if lives => {
-                    Woken::Drain
-                }
+                () = &mut drained, if lives => Woken::Drain,
                 woken = woken => woken,
             };
             match woken {

@@ -5,7 +5,7 @@
 //! is held back than is needed, a packet is skipped. A pause of the sender (its numbers go on, its
 //! timestamps jump) is silence, not loss.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -69,12 +69,22 @@ pub(super) enum Play {
 /// Puts one stream of packets in order and in time.
 #[derive(Debug, Default)]
 pub(super) struct JitterBuffer {
-    waiting: BTreeMap<u64, (u16, u32, Bytes)>,
+    /// The next one first.
+    waiting: VecDeque<Waiting>,
     transits: Transits,
     stream: Option<Stream>,
     /// Nothing of the next stream is heard before: till then there was another.
     not_before: Timestamp,
     tally: Tally,
+}
+
+/// A packet that came, and when it is to be heard in the stream's time.
+#[derive(Debug)]
+struct Waiting {
+    at: u64,
+    sequence: u16,
+    ticks: u32,
+    payload: Bytes,
 }
 
 /// Transit times of the newest packets, in microseconds and only comparable to each other.
@@ -140,9 +150,19 @@ impl JitterBuffer {
         if stream.starved >= PAUSE && self.waiting.is_empty() {
             stream.hold = now + delay;
         }
-        self.waiting.insert(at, (packet.sequence, packet.ticks, packet.payload));
+        let Packet { sequence, ticks, payload, .. } = packet;
+        self.wait(Waiting { at, sequence, ticks, payload });
         if self.waiting.len() > WAITING_MAX {
-            self.waiting.pop_first();
+            self.waiting.pop_front();
+        }
+    }
+
+    /// Puts a packet where it belongs, which is nearly always the end; of two the later one stays.
+    fn wait(&mut self, packet: Waiting) {
+        match self.waiting.iter().rposition(|other| other.at <= packet.at) {
+            Some(same) if self.waiting[same].at == packet.at => self.waiting[same] = packet,
+            Some(before) => self.waiting.insert(before + 1, packet),
+            None => self.waiting.push_front(packet),
         }
     }
 
@@ -160,22 +180,21 @@ impl JitterBuffer {
         }
         let patience = if held > delay + HURRY { HURRY_FRAMES } else { SURPLUS_FRAMES };
         if stream.surplus >= patience
-            && let Some(first) =
-                self.waiting.first_entry().filter(|first| *first.key() <= stream.next)
+            && self.waiting.front().is_some_and(|first| first.at <= stream.next)
+            && let Some(Waiting { at, sequence, ticks, payload }) = self.waiting.pop_front()
         {
-            let (at, (sequence, ticks, payload)) = first.remove_entry();
             (stream.next, stream.last) = (at + u64::from(ticks), Some(sequence));
             stream.surplus = 0;
             self.tally.skipped += 1;
             return Some(Play::Skip(payload));
         }
-        let Some((&at, (sequence, ticks, _))) = self.waiting.first_key_value() else {
+        let Some(&Waiting { at, sequence, ticks, ref payload }) = self.waiting.front() else {
             self.tally.put_in += 1;
             return Some(stream.starve());
         };
         if at > stream.next && stream.starved == Duration::ZERO {
             let missing = at - stream.next;
-            let paused = stream.last.is_some_and(|last| last.wrapping_add(1) == *sequence);
+            let paused = stream.last.is_some_and(|last| last.wrapping_add(1) == sequence);
             if held < delay && !paused {
                 // It may still come: from here on everything is played later.
                 self.tally.put_in += 1;
@@ -191,21 +210,19 @@ impl JitterBuffer {
             }
             self.tally.lost += 1;
             stream.made_up += 1;
-            return match self.waiting.first_key_value() {
-                Some((_, (_, _, next))) if missing <= FRAME_TICKS => {
-                    Some(Play::Recover(next.clone()))
-                }
-                _ if stream.made_up > CONCEALED_MAX => Some(Play::Silence),
-                _ => Some(Play::Conceal),
-            };
+            return Some(match stream.made_up {
+                _ if missing <= FRAME_TICKS => Play::Recover(payload.clone()),
+                made_up if made_up > CONCEALED_MAX => Play::Silence,
+                _ => Play::Conceal,
+            });
         }
-        stream.last = Some(*sequence);
-        stream.next = at + u64::from(*ticks);
-        stream.due += span(u64::from(*ticks));
+        stream.last = Some(sequence);
+        stream.next = at + u64::from(ticks);
+        stream.due += span(u64::from(ticks));
         (stream.starved, stream.made_up) = (Duration::ZERO, 0);
         let surplus = held > delay + SURPLUS;
         stream.surplus = if surplus { stream.surplus + 1 } else { 0 };
-        self.waiting.pop_first().map(|(_, (_, _, payload))| Play::Packet(payload))
+        self.waiting.pop_front().map(|packet| Play::Packet(packet.payload))
     }
 
     /// When [`JitterBuffer::poll`] has something next.

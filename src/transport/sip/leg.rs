@@ -147,8 +147,10 @@ impl SipLeg {
                 return Poll::Pending;
             }
             // A deadline that stays in the past must not spin.
-            let due = self.due().max(now + ms(1));
-            self.timer.as_mut().reset(self.clock.instant(due));
+            let due = self.clock.instant(self.due().max(now + ms(1)));
+            if self.timer.deadline() != due {
+                self.timer.as_mut().reset(due);
+            }
             ready!(self.timer.as_mut().poll(cx));
         }
     }
