@@ -21,7 +21,7 @@ use super::service::Service;
 use crate::config::Config;
 use crate::store::OpenError;
 use crate::transport::Transferred;
-use crate::transport::twilio::moving::{Leaving, Mover, Moving};
+use crate::transport::moving::{Leaving, Mover, Moving};
 
 /// How long the answer is waited for.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -89,25 +89,36 @@ impl Ari {
 }
 
 /// Sends one call back to its dialplan.
-pub(super) struct Dialplan(Weak<Service>);
+pub(super) struct Dialplan {
+    service: Weak<Service>,
+    call: String,
+    /// What its variable is to say.
+    word: String,
+}
 
 impl Dialplan {
-    /// Who sends the call of this name back, and that name; none where nobody can.
+    /// Who sends the call of this name back; none where nobody can.
     pub fn of(service: &Arc<Service>, call: &str) -> Option<Arc<dyn Mover>> {
         service.ari()?;
+        let word = service.config.asterisk.ari.dialplan.clone()?;
         let whole = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
         let is_name = !call.is_empty() && call.len() <= NAME_MAX && call.chars().all(whole);
-        is_name.then(|| Arc::new(Dialplan(Arc::downgrade(service))) as _)
+        let (service, call) = (Arc::downgrade(service), call.to_owned());
+        is_name.then(|| Arc::new(Dialplan { service, call, word }) as _)
     }
 }
 
 impl Mover for Dialplan {
+    fn target(&self) -> String {
+        self.word.clone()
+    }
+
     /// The dialplan goes on when the call's media ends, which is when this has succeeded.
-    fn move_to(&self, call: String, target: String, _: Leaving) -> Moving {
-        let ari = self.0.upgrade().and_then(|service| service.ari().cloned());
+    fn move_to(&self, target: String, _: Leaving) -> Moving {
+        let ari = self.service.upgrade().and_then(|service| service.ari().cloned());
+        let variable = format!("{VARIABLE}{}", self.call);
         Box::pin(async move {
             let Some(ari) = ari else { return Transferred::Declined };
-            let variable = format!("{VARIABLE}{call}");
             if ari.set(&variable, &target).await {
                 return Transferred::Connected;
             }

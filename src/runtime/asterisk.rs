@@ -144,9 +144,8 @@ async fn begin(
     settings: crate::leg::Settings,
     arrived: Arrival,
 ) {
-    let name = arrived.uuid().to_owned();
-    let mover = Dialplan::of(&service, &name);
-    let leg = Box::new(arrived.answer(Arc::new(service.clock)).movable(mover, name));
+    let mover = Dialplan::of(&service, arrived.uuid());
+    let leg = Box::new(arrived.answer(Arc::new(service.clock)).movable(mover));
     if let Some(lease) = slot.use_it() {
         service.run_call(lease, accepted, settings, leg).await;
     }

@@ -134,13 +134,15 @@ impl Driver {
         let mut told_to_end = false;
         while !self.call.is_over() || self.relay.is_some() {
             let mut now = self.service.clock.now();
-            if self.call.poll_timeout(now).is_some_and(|(due, _)| due <= now) {
+            let mut timeout = self.call.poll_timeout(now);
+            if timeout.is_some_and(|(due, _)| due <= now) {
                 // What is due goes before what comes: a caller's frames never starve the agent's
                 // own.
                 self.step(Event::Timeout);
                 now = self.service.clock.now();
+                timeout = self.call.poll_timeout(now);
             }
-            let due = self.call.poll_timeout(now).map_or(now + ms(60_000), |(due, _)| due);
+            let due = timeout.map_or(now + ms(60_000), |(due, _)| due);
             let due = self.meter.opens_at(now).map_or(due, |opens| due.min(opens));
             let due = self.service.clock.instant(due);
             if sleep.deadline() != due {

@@ -12,28 +12,21 @@ use crate::leg::{FromCaller, HangUp, ToCaller};
 impl Driver {
     /// Who takes the caller by telephone; none: people at the operator page.
     pub(super) fn desk(&mut self) -> Option<Desk> {
-        let outbound = &self.service.config.outbound;
-        let within = outbound.handoff_max();
+        let transfer = self.leg.transfer().filter(|_| self.leg_is_up);
         // Who has brought the caller may be able to take them on.
-        let taken_on = match self.leg.name() {
-            "twilio" => outbound.twilio_to.clone(),
-            "asterisk" | "audiosocket" => self.service.config.asterisk.ari.dialplan.clone(),
-            _ => None,
+        let onward = transfer.as_ref().and_then(|transfer| transfer.target());
+        let sent = |transfer, target| {
+            Some(Desk { way: Way::Refer(transfer), target, within: HANDOFF_MAX })
         };
-        if let Some(target) = taken_on
-            && let Some(transfer) = self.leg.transfer().filter(|_| self.leg_is_up)
-        {
-            return Some(Desk { way: Way::Refer(transfer), target, within: HANDOFF_MAX });
-        }
-        let (way, target) = match outbound.desk.clone()? {
-            // A SIP address, which only telephones of SIP can ring.
-            Whom::Refer(_) if self.leg.name() != "sip" => return None,
-            Whom::Refer(target) => {
-                (Way::Refer(self.leg.transfer().filter(|_| self.leg_is_up)?), target)
+        match (transfer, onward, self.service.config.outbound.desk.clone()) {
+            (Some(transfer), Some(target), _) => sent(transfer, target),
+            (Some(transfer), None, Some(Whom::Refer(target))) => sent(transfer, target),
+            (_, _, Some(Whom::Bridge(target))) => {
+                let within = self.service.config.outbound.handoff_max();
+                Some(Desk { way: Way::Bridge(Box::new(self.bridge())), target, within })
             }
-            Whom::Bridge(target) => (Way::Bridge(Box::new(self.bridge())), target),
-        };
-        Some(Desk { way, target, within })
+            (None, _, Some(Whom::Refer(_))) | (_, _, None) => None,
+        }
     }
 
     fn bridge(&mut self) -> Bridge {

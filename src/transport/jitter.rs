@@ -87,13 +87,16 @@ struct Waiting {
     payload: Bytes,
 }
 
-/// Transit times of the newest packets, in microseconds and only comparable to each other.
+/// Transit times of the newest packets, in microseconds and only comparable to each other. Kept
+/// small: hundreds of calls do not fit into a processor's cache, and each packet looks at this.
 #[derive(Debug, Default)]
 struct Transits {
+    /// What the others are relative to.
+    first_us: i64,
     /// In the order of arrival.
-    newest_us: VecDeque<i64>,
+    newest_us: VecDeque<i32>,
     /// The same, the fastest first.
-    sorted_us: Vec<i64>,
+    sorted_us: Vec<i32>,
 }
 
 /// What a buffer has done to its stream.
@@ -230,6 +233,15 @@ impl JitterBuffer {
         self.stream.as_ref().map(|stream| stream.due)
     }
 
+    /// By when to play for somebody who is awake now. The next packet, where it is there, is played
+    /// up to a frame early: whoever hears it need not be woken once more, and hears it sooner.
+    pub fn horizon(&self, now: Timestamp) -> Timestamp {
+        let Some(stream) = &self.stream else { return now };
+        let comes_soon = stream.due.since(now) < FRAME && stream.hold <= stream.due;
+        let is_there = self.waiting.front().is_some_and(|first| first.at <= stream.next);
+        if comes_soon && is_there { now.max(stream.due) } else { now }
+    }
+
     /// How much is held back: as much as all but the latest twentieth of the packets need.
     pub fn delay(&self) -> Duration {
         let late = self.transits.late().map_or(Duration::ZERO, |late| late + FRAME);
@@ -276,17 +288,35 @@ impl JitterBuffer {
 
 impl Transits {
     fn push(&mut self, transit_us: i64) {
-        self.newest_us.push_back(transit_us);
-        if self.newest_us.len() > REMEMBERED
-            && let Some(oldest_us) = self.newest_us.pop_front()
-        {
-            self.sorted_us.remove(self.place(oldest_us));
+        if self.newest_us.is_empty() {
+            self.first_us = transit_us;
         }
-        self.sorted_us.insert(self.place(transit_us), transit_us);
+        let transit_us = i32::try_from(transit_us - self.first_us).unwrap_or_else(|_| {
+            // Half an hour apart, they have nothing to do with each other.
+            self.clear();
+            self.first_us = transit_us;
+            0
+        });
+        self.newest_us.push_back(transit_us);
+        let to = self.place(transit_us);
+        if self.newest_us.len() <= REMEMBERED {
+            return self.sorted_us.insert(to, transit_us);
+        }
+        let Some(oldest_us) = self.newest_us.pop_front() else { return };
+        // It takes the oldest one's place, and what lies between moves up by one.
+        let from = self.place(oldest_us);
+        let to = if from < to {
+            self.sorted_us.copy_within(from + 1..to, from);
+            to - 1
+        } else {
+            self.sorted_us.copy_within(to..from, to + 1);
+            to
+        };
+        self.sorted_us[to] = transit_us;
     }
 
     /// Where the first one stands that is not faster.
-    fn place(&self, transit_us: i64) -> usize {
+    fn place(&self, transit_us: i32) -> usize {
         self.sorted_us.partition_point(|faster_us| *faster_us < transit_us)
     }
 
@@ -297,13 +327,14 @@ impl Transits {
 
     /// The fastest.
     fn least_us(&self) -> Option<i64> {
-        self.sorted_us.first().copied()
+        self.sorted_us.first().map(|least_us| self.first_us + i64::from(*least_us))
     }
 
     /// How much longer than the fastest all but the latest twentieth have taken.
     fn late(&self) -> Option<Duration> {
         let at = (self.sorted_us.len() * 19 / 20).min(self.sorted_us.len().checked_sub(1)?);
-        Some(Duration::from_micros((self.sorted_us[at] - self.sorted_us[0]) as u64))
+        let late_us = i64::from(self.sorted_us[at]) - i64::from(self.sorted_us[0]);
+        Some(Duration::from_micros(late_us as u64))
     }
 }
 

@@ -204,3 +204,28 @@ fn the_delay_follows_the_newest_packets_alone() {
         assert_eq!(transits.least_us(), Some(newest[0]));
     }
 }
+
+/// Whoever is awake when a packet comes hears the one before, up to a frame early; what is made up
+/// is made up when it is due, no sooner.
+#[test]
+fn what_is_there_is_heard_up_to_a_frame_early_and_nothing_else_is() {
+    let mut buffer = JitterBuffer::default();
+    let at = |at_ms: u64| Timestamp::from_millis(1_000 + at_ms);
+    let mut heard_at = Vec::new();
+    let mut play = |buffer: &mut JitterBuffer, now_ms: u64| {
+        while let Some(play) = buffer.poll(buffer.horizon(at(now_ms))) {
+            heard_at.push((now_ms, heard(&play)));
+        }
+    };
+    // Packet 5 is lost. It is asked only when a packet comes, 7 ms into the frame.
+    for n in [0, 1, 2, 3, 4, 6] {
+        let now_ms = u64::from(n) * 20 + if n == 0 { 0 } else { 7 };
+        buffer.push(at(now_ms), packet(n));
+        play(&mut buffer, now_ms);
+    }
+    play(&mut buffer, 139);
+    play(&mut buffer, 140);
+    play(&mut buffer, 141);
+    let early = [(0, -3), (27, -3), (27, 0), (47, 1), (67, 2), (87, 3), (127, 4)];
+    assert_eq!(heard_at, [&early[..], &[(140, -1), (141, 6)]].concat());
+}

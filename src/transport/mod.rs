@@ -14,6 +14,7 @@ use crate::time::Timestamp;
 
 pub mod asterisk;
 mod jitter;
+pub mod moving;
 pub mod places;
 pub mod realtime;
 pub mod resume;
@@ -74,7 +75,12 @@ pub trait Leg: Send {
 
 /// Sends a caller to somebody else, beside their call, which goes on until they are there.
 pub trait Transfer: Send {
-    /// Has them ring this SIP address; resolves when it is known what came of it.
+    /// Where it can have them go; none: to any SIP address.
+    fn target(&self) -> Option<String> {
+        None
+    }
+
+    /// Has them go there; resolves when it is known what came of it.
     fn to(self: Box<Self>, target: String) -> Pin<Box<dyn Future<Output = Transferred> + Send>>;
 }
 

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -60,8 +60,7 @@ impl Parted {
 
 /// Two who speak with each other; the caller's own end is polled by whoever has it.
 pub(in crate::runtime) struct Relay {
-    coming: oneshot::Receiver<Box<dyn Leg>>,
-    human: Option<Box<dyn Leg>>,
+    human: Human,
     to_human: Lane,
     to_caller: Lane,
     /// The caller's connection is lost, and waited for.
@@ -70,6 +69,12 @@ pub(in crate::runtime) struct Relay {
     next: Timestamp,
     timer: Pin<Box<Sleep>>,
     began: Timestamp,
+}
+
+/// Whoever the caller speaks with.
+enum Human {
+    Coming(oneshot::Receiver<Box<dyn Leg>>),
+    Here(Box<dyn Leg>),
 }
 
 /// One way.
@@ -89,8 +94,7 @@ impl Relay {
     pub fn new(clock: Clock, coming: oneshot::Receiver<Box<dyn Leg>>, caller_hz: u32) -> Relay {
         let now = clock.now();
         Relay {
-            coming,
-            human: None,
+            human: Human::Coming(coming),
             to_human: Lane::new("caller", CALLER_RATE_HZ),
             to_caller: Lane::new("human", caller_hz),
             away: false,
@@ -103,11 +107,10 @@ impl Relay {
 
     /// Passes on what there is; ready when they are parted.
     pub fn poll(&mut self, cx: &mut Context<'_>, caller: &mut dyn Leg) -> Poll<Parted> {
-        if self.human.is_none() {
-            match Pin::new(&mut self.coming).poll(cx) {
-                Poll::Ready(Ok(human)) => self.human = Some(human),
-                Poll::Ready(Err(_)) => return Poll::Ready(Parted::Elsewhere),
-                Poll::Pending => return Poll::Pending,
+        if let Human::Coming(coming) = &mut self.human {
+            match ready!(Pin::new(coming).poll(cx)) {
+                Ok(human) => self.human = Human::Here(human),
+                Err(_) => return Poll::Ready(Parted::Elsewhere),
             }
         }
         if self.listen(cx, caller).is_ready() {
@@ -130,7 +133,7 @@ impl Relay {
 
     /// Takes what the human says; ready when they have gone.
     fn listen(&mut self, cx: &mut Context<'_>, caller: &mut dyn Leg) -> Poll<()> {
-        let Some(human) = &mut self.human else { return Poll::Pending };
+        let Human::Here(human) = &mut self.human else { return Poll::Pending };
         if let Poll::Ready(Err(_)) = human.poll_flush(cx) {
             return Poll::Ready(());
         }
@@ -157,7 +160,7 @@ impl Relay {
             FromCaller::Gone { .. } => return true,
             FromCaller::Audio(samples) => self.to_human.take(&samples),
             FromCaller::Dtmf(key) => {
-                if let Some(human) = &mut self.human {
+                if let Human::Here(human) = &mut self.human {
                     // Who cannot be told has gone, and is heard to have.
                     let _ = human.send(ToCaller::Key(key));
                 }
@@ -177,14 +180,14 @@ impl Relay {
         {
             let _ = caller.send(frame);
         }
-        if let (Some(human), Some(frame)) = (&mut self.human, self.to_human.frame()) {
+        if let (Human::Here(human), Some(frame)) = (&mut self.human, self.to_human.frame()) {
             let _ = human.send(frame);
         }
     }
 
     /// It is over: the human is told goodbye. Gives what was passed on, for the record.
     pub fn end(self) -> String {
-        if let Some(mut human) = self.human
+        if let Human::Here(mut human) = self.human
             && human.send(ToCaller::HangUp { why: HangUp::Goodbye }).is_ok()
         {
             tokio::spawn(driver::part(human));

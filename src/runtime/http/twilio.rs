@@ -98,12 +98,9 @@ async fn take_seat(
     handshake: Result<Handshake, Response>,
     parts: Parts,
 ) -> Response {
-    if let Err(refused) = twilio_auth::not_forged(&site, &parts, &[]) {
-        return *refused;
-    }
-    let handshake = match handshake {
+    let handshake = match twilio_auth::unforged(&site, &parts, handshake) {
         Ok(handshake) => handshake,
-        Err(refused) => return refused,
+        Err(refused) => return *refused,
     };
     match site.seats.take(&seat) {
         Some(seated) => switch(site, DIALECTS[0], seated, handshake, connection),
@@ -173,18 +170,12 @@ pub(super) async fn talk(
     let rate_hz = start.encoding.rate_hz();
     let settings = phone::settings(&service, &agent, &variables, rate_hz, true);
     let accepted = Accepted::new(&service, call, caller.tenant, &agent, &variables);
-    let (mover, name) = match dialect.name() {
-        "twilio" => {
-            let mover = Moves::of(&service, variables.tenant.clone(), &start.call);
-            (mover, start.call.clone())
-        }
-        "asterisk" => {
-            let name = start.params.get("call").cloned().unwrap_or_default();
-            (Dialplan::of(&service, &name), name)
-        }
-        _ => (None, String::new()),
+    let mover = match dialect.name() {
+        "twilio" => Moves::of(&service, variables.tenant.clone(), &start.call),
+        "asterisk" => start.params.get("call").and_then(|name| Dialplan::of(&service, name)),
+        _ => None,
     };
-    let leg = StreamLeg::new(socket, dialect, start).movable(mover, name);
+    let leg = StreamLeg::new(socket, dialect, start).movable(mover);
     let leg: Box<dyn Leg> = Box::new(leg);
     let Some(lease) = slot.use_it() else { return };
     service.run_call(lease, accepted, settings, leg).await;

@@ -6,8 +6,9 @@ use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 
 use super::auth::Caller;
+use super::upgrade::Handshake;
 use super::{Site, answer};
-use crate::runtime::twilio::public_address;
+use crate::runtime::twilio::{public_address, scheme};
 use crate::transport::twilio::signature;
 
 /// Fields of a form, as they were sent.
@@ -55,11 +56,16 @@ pub(super) async fn caller(
     Caller::from_request_parts(&mut parts, site).await.map_err(Box::new)
 }
 
-/// Refuses what is signed wrongly; a request that is not signed may have another right.
-pub(super) fn not_forged(site: &Site, parts: &Parts, form: &Form) -> Result<(), Box<Response>> {
-    match signed(site, parts, form)? {
+/// A stream's handshake. Refuses what is signed wrongly, before what is wrong otherwise; one that
+/// is not signed has another right: its name.
+pub(super) fn unforged(
+    site: &Site,
+    parts: &Parts,
+    handshake: Result<Handshake, Response>,
+) -> Result<Handshake, Box<Response>> {
+    match signed(site, parts, &[])? {
         Signed::Wrongly => Err(forged()),
-        Signed::Unasked | Signed::No | Signed::Rightly => Ok(()),
+        Signed::Unasked | Signed::No | Signed::Rightly => handshake.map_err(Box::new),
     }
 }
 
@@ -125,15 +131,6 @@ fn addresses(public: &url::Url, uri: &Uri, is_stream: bool) -> Vec<String> {
     let plain: Vec<String> = plain.collect();
     let slashed = plain.iter().filter(|_| is_stream).map(|address| format!("{address}/"));
     slashed.chain(plain.iter().cloned()).collect()
-}
-
-fn scheme(is_secure: bool, is_stream: bool) -> &'static str {
-    match (is_stream, is_secure) {
-        (true, true) => "wss",
-        (true, false) => "ws",
-        (false, true) => "https",
-        (false, false) => "http",
-    }
 }
 
 /// Where the outside world reaches a stream's path.

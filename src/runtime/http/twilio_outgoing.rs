@@ -4,18 +4,17 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{Extension, Path, State};
+use axum::extract::{Extension, FromRequest, Path, Request, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
 use super::accept::Place as Connection;
-use super::kept::Kept;
 use super::twilio::{MESSAGE_MAX, begun, unknown_seat};
-use super::upgrade::{Handshake, Wire};
+use super::upgrade::Handshake;
 use super::{Site, twilio_auth, twilio_voice};
-use crate::runtime::twilio::{Moves, PATH, Said, Twilio};
+use crate::runtime::twilio::{Moves, PATH, Said};
 use crate::transport::twilio::rest::{Call, Status, is_machine};
 use crate::transport::twilio::{DIALECTS, StreamLeg, twiml};
 
@@ -30,13 +29,8 @@ pub(super) fn routes() -> Router<Site> {
 async fn answered(
     State(site): State<Site>,
     Path(name): Path<String>,
-    parts: Parts,
-    body: Bytes,
+    Signed(form): Signed,
 ) -> Response {
-    let form = match form(&site, &parts, &body) {
-        Ok(form) => form,
-        Err(refused) => return *refused,
-    };
     let call = call(&form).zip(site.service.twilio());
     let inside = call.map(|((call, _), twilio)| twilio.answered(&name, call));
     twilio_voice::told(inside.as_deref().unwrap_or(twiml::HANG_UP))
@@ -46,13 +40,8 @@ async fn answered(
 async fn status(
     State(site): State<Site>,
     Path(name): Path<String>,
-    parts: Parts,
-    body: Bytes,
+    Signed(form): Signed,
 ) -> Response {
-    let form = match form(&site, &parts, &body) {
-        Ok(form) => form,
-        Err(refused) => return *refused,
-    };
     let said = joined(&form).or_else(|| call(&form).map(|(call, sip)| Said::Stands(call, sip)));
     if let (Some(said), Some(twilio)) = (said, site.service.twilio()) {
         twilio.tell(&name, said);
@@ -68,32 +57,35 @@ async fn stream(
     handshake: Result<Handshake, Response>,
     parts: Parts,
 ) -> Response {
-    if let Err(refused) = twilio_auth::not_forged(&site, &parts, &[]) {
-        return *refused;
-    }
-    let handshake = match handshake {
+    let handshake = match twilio_auth::unforged(&site, &parts, handshake) {
         Ok(handshake) => handshake,
-        Err(refused) => return refused,
+        Err(refused) => return *refused,
     };
-    let twilio = site.service.twilio().filter(|twilio| twilio.follows(&name)).cloned();
-    let Some(twilio) = twilio else { return unknown_seat() };
-    handshake.switch(&site.clone(), connection, None, MESSAGE_MAX, move |socket| {
-        hand_on(site, twilio, name, socket)
+    let Some(twilio) = site.service.twilio().cloned() else { return unknown_seat() };
+    let Some(tenant) = twilio.tenant_of(&name) else { return unknown_seat() };
+    handshake.switch(&site.clone(), connection, None, MESSAGE_MAX, move |mut socket| async move {
+        let Some(start) = begun(&site, DIALECTS[0], &name, &mut socket).await else { return };
+        let sid = start.call.clone();
+        let mover = Moves::of(&site.service, tenant, &sid);
+        let leg = Box::new(StreamLeg::new(socket, DIALECTS[0], start).movable(mover));
+        twilio.tell(&name, Said::Streams(sid, leg));
     })
 }
 
-async fn hand_on(site: Site, twilio: Arc<Twilio>, name: String, mut socket: Kept<Wire>) {
-    let Some(start) = begun(&site, DIALECTS[0], &name, &mut socket).await else { return };
-    let sid = start.call.clone();
-    let mover = Moves::of(&site.service, String::new(), &start.call);
-    let leg = Box::new(StreamLeg::new(socket, DIALECTS[0], start).movable(mover, sid.clone()));
-    twilio.tell(&name, Said::Streams(sid, leg));
-}
+/// The fields of a form that Twilio has signed.
+struct Signed(Vec<(String, String)>);
 
-fn form(site: &Site, parts: &Parts, body: &[u8]) -> Result<Vec<(String, String)>, Box<Response>> {
-    let form: Vec<(String, String)> = url::form_urlencoded::parse(body).into_owned().collect();
-    twilio_auth::signed_rightly(site, parts, &form)?;
-    Ok(form)
+impl FromRequest<Site> for Signed {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, site: &Site) -> Result<Signed, Response> {
+        let (parts, body) = request.into_parts();
+        let again = Request::from_parts(parts.clone(), body);
+        let body = Bytes::from_request(again, site).await.map_err(IntoResponse::into_response)?;
+        let form: Vec<_> = url::form_urlencoded::parse(&body).into_owned().collect();
+        twilio_auth::signed_rightly(site, &parts, &form).map_err(|refused| *refused)?;
+        Ok(Signed(form))
+    }
 }
 
 /// Who has come into a room.

@@ -44,14 +44,15 @@ impl Line for TwilioLine {
     fn dial(&self, record: &Record) -> Dialled {
         let (service, id) = (self.0.upgrade(), record.id.to_string());
         let destination = record.offer.destination.clone();
+        let tenant = record.offer.tenant.clone();
         Box::pin(async move {
             let Some(service) = service else { return Attempt::no_line("the server ends") };
             let Some(twilio) = service.twilio() else {
                 return Attempt::no_line("no account of Twilio's is known");
             };
             let destination = to(&destination);
-            let following =
-                twilio.follow(|at| twiml::connect(&at.stream, &[("Callback", id.as_str())]));
+            let following = twilio
+                .follow(&tenant, |at| twiml::connect(&at.stream, &[("Callback", id.as_str())]));
             let mut dialling = Dialling {
                 twilio,
                 config: &service.config,

@@ -42,6 +42,8 @@ pub struct Twilio {
 
 struct Followed {
     out: mpsc::Sender<Said>,
+    /// Who has wanted it.
+    tenant: String,
     /// What becomes of the call when a person answers.
     answer: String,
 }
@@ -90,12 +92,17 @@ impl Twilio {
     }
 
     /// Begins to follow a call to be; `answer` is what becomes of it when a person answers.
-    fn follow(self: &Arc<Self>, answer: impl FnOnce(&Addresses) -> String) -> Following {
+    fn follow(
+        self: &Arc<Self>,
+        tenant: &str,
+        answer: impl FnOnce(&Addresses) -> String,
+    ) -> Following {
         let name = format!("{:032x}", rand::random::<u128>());
         let addresses = Addresses::of(&self.public, &name);
         let (out, said) = mpsc::channel(SAID_MAX);
         let answer = answer(&addresses);
-        self.followed().insert(name.clone(), Followed { out, answer });
+        let followed = Followed { out, tenant: tenant.to_owned(), answer };
+        self.followed().insert(name.clone(), followed);
         Following { twilio: self.clone(), name, addresses, said }
     }
 
@@ -121,9 +128,9 @@ impl Twilio {
         }
     }
 
-    /// A call is followed under this name.
-    pub(super) fn follows(&self, name: &str) -> bool {
-        self.followed().contains_key(name)
+    /// Who has wanted the call that is followed under this name; none: nobody follows it.
+    pub(super) fn tenant_of(&self, name: &str) -> Option<String> {
+        self.followed().get(name).map(|followed| followed.tenant.clone())
     }
 
     /// This call is known to be one of ours.
@@ -182,14 +189,19 @@ impl Drop for Following {
     }
 }
 
-/// Where the outside world reaches a path of ours.
-pub(super) fn public_address(public: &Url, path: &str, is_stream: bool) -> String {
-    let scheme = match (is_stream, public.scheme() == "https") {
+/// How the outside world begins an address of ours.
+pub(super) fn scheme(is_secure: bool, is_stream: bool) -> &'static str {
+    match (is_stream, is_secure) {
         (true, true) => "wss",
         (true, false) => "ws",
         (false, true) => "https",
         (false, false) => "http",
-    };
+    }
+}
+
+/// Where the outside world reaches a path of ours.
+pub(super) fn public_address(public: &Url, path: &str, is_stream: bool) -> String {
+    let scheme = scheme(public.scheme() == "https", is_stream);
     let host = public.host_str().unwrap_or_default();
     let port = public.port().map(|port| format!(":{port}")).unwrap_or_default();
     let below = public.path().trim_end_matches('/');

@@ -16,7 +16,7 @@ use super::{Following, Said, Twilio, public_address};
 use crate::runtime::promises::unix_ms;
 use crate::runtime::service::Service;
 use crate::transport::Transferred;
-use crate::transport::twilio::moving::{Leaving, Mover, Moving};
+use crate::transport::moving::{Leaving, Mover, Moving};
 use crate::transport::twilio::rest::{Call, Status};
 use crate::transport::twilio::twiml;
 
@@ -26,20 +26,25 @@ const RING_MAX: Duration = Duration::from_secs(25);
 /// The caller comes into the room within this time.
 const JOIN_MAX: Duration = Duration::from_secs(8);
 
-/// Moves callers of one tenant.
+/// Moves one call.
 pub(in crate::runtime) struct Moves {
     service: Weak<Service>,
+    /// Whose it is.
     tenant: String,
+    call: String,
+    /// Who is rung for it.
+    desk: String,
 }
 
 impl Moves {
     /// None where nobody is rung for such a call.
     pub fn of(service: &Arc<Service>, tenant: String, call: &str) -> Option<Arc<dyn Mover>> {
         service.twilio()?;
-        service.config.outbound.twilio_to.as_ref()?;
+        let desk = service.config.outbound.twilio_to.clone()?;
         // It stands in a path.
         let is_name = !call.is_empty() && call.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        is_name.then(|| Arc::new(Moves { service: Arc::downgrade(service), tenant }) as _)
+        let (service, call) = (Arc::downgrade(service), call.to_owned());
+        is_name.then(|| Arc::new(Moves { service, tenant, call, desk }) as _)
     }
 
     /// An hour has room for so many dials, these among them.
@@ -49,12 +54,17 @@ impl Moves {
 }
 
 impl Mover for Moves {
-    fn move_to(&self, call: String, target: String, leaving: Leaving) -> Moving {
+    fn target(&self) -> String {
+        self.desk.clone()
+    }
+
+    fn move_to(&self, target: String, leaving: Leaving) -> Moving {
         let service = self.service.upgrade().filter(|service| self.may_ring(service));
+        let (call, tenant) = (self.call.clone(), self.tenant.clone());
         Box::pin(async move {
             let Some(service) = service else { return Transferred::Declined };
             let Some(twilio) = service.twilio() else { return Transferred::Declined };
-            let following = twilio.follow(|at| twiml::join(&at.room, &at.status));
+            let following = twilio.follow(&tenant, |at| twiml::join(&at.room, &at.status));
             let desk = Desk { twilio: twilio.clone(), following, sid: None };
             tokio::select! {
                 came = desk.take(&service, &call, &target, &leaving) => came,

@@ -22,16 +22,18 @@ const ENDS: u16 = 3;
 pub(super) struct Presses {
     /// By what number the peer knows events, and which one.
     waiting: VecDeque<(u8, u8)>,
-    now: Option<Press>,
-    pause: u16,
+    now: Now,
 }
 
-#[derive(Debug)]
-struct Press {
-    kind: u8,
-    event: u8,
-    began: u32,
-    frames: u16,
+#[derive(Debug, Default)]
+enum Now {
+    /// The next one may begin.
+    #[default]
+    Free,
+    /// Since then, and for so many frames.
+    Pressed { kind: u8, event: u8, began: u32, frames: u16 },
+    /// For so many frames more.
+    Pause(u16),
 }
 
 /// What goes out in place of one frame.
@@ -60,31 +62,30 @@ impl Presses {
 
     /// What goes out in place of the frame that begins then and has so many ticks; none: the frame.
     pub fn in_place_of(&mut self, timestamp: u32, ticks: u16) -> Option<Event> {
-        if self.pause > 0 {
-            self.pause -= 1;
-            return None;
-        }
-        let press = match &mut self.now {
-            Some(press) => press,
-            None => {
+        let (kind, event, began, frames) = match self.now {
+            Now::Pause(left) => {
+                self.now = if left > 1 { Now::Pause(left - 1) } else { Now::Free };
+                return None;
+            }
+            Now::Pressed { kind, event, began, frames } => (kind, event, began, frames + 1),
+            Now::Free => {
                 let (kind, event) = self.waiting.pop_front()?;
-                self.now.insert(Press { kind, event, began: timestamp, frames: 0 })
+                (kind, event, timestamp, 1)
             }
         };
-        press.frames += 1;
-        let ends = press.frames == FRAMES;
-        let [high, low] = (press.frames * ticks).to_be_bytes();
-        let event = Event {
-            kind: press.kind,
-            marker: press.frames == 1,
-            began: press.began,
-            payload: [press.event, LEVEL | if ends { END } else { 0 }, high, low],
-            times: if ends { ENDS } else { 1 },
+        let ends = frames == FRAMES;
+        self.now = match ends {
+            true => Now::Pause(PAUSE),
+            false => Now::Pressed { kind, event, began, frames },
         };
-        if ends {
-            (self.now, self.pause) = (None, PAUSE);
-        }
-        Some(event)
+        let [high, low] = (frames * ticks).to_be_bytes();
+        Some(Event {
+            kind,
+            marker: frames == 1,
+            began,
+            payload: [event, LEVEL | if ends { END } else { 0 }, high, low],
+            times: if ends { ENDS } else { 1 },
+        })
     }
 }
 

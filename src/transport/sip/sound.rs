@@ -71,7 +71,7 @@ impl SoundIn {
         true
     }
 
-    /// The sound that is due by now.
+    /// The sound that is due by now, or nearly.
     pub fn play(&mut self, now: Timestamp) -> Vec<i16> {
         let mut heard = Vec::new();
         if self.jitter.due().is_none() {
@@ -81,7 +81,7 @@ impl SoundIn {
             }
             return heard;
         }
-        while let Some(play) = self.jitter.poll(now) {
+        while let Some(play) = self.jitter.poll(self.jitter.horizon(now)) {
             self.ear.hear(play, &mut heard);
         }
         heard

@@ -11,7 +11,6 @@ use futures_util::{Sink, Stream, StreamExt};
 use tokio::time::Sleep;
 
 use super::far_end::FarEnd;
-use super::moving::{self, Leaving, Mover};
 use super::order::Order;
 use super::sound::SoundIn;
 use super::{Dialect, Said, Start};
@@ -19,6 +18,7 @@ use crate::audio::Pcm;
 use crate::id::ItemId;
 use crate::leg::{FromCaller, HangUp, PlayoutState, ToCaller};
 use crate::time::ms;
+use crate::transport::moving::{self, Leaving, Mover};
 use crate::transport::websocket::{self, close_frame, how_lost};
 use crate::transport::{Leg, LegLost, Transfer};
 
@@ -81,8 +81,6 @@ pub struct StreamLeg<S> {
     state: State,
     /// Who can move the caller to somebody else.
     mover: Option<Arc<dyn Mover>>,
-    /// What they call its call.
-    moved_as: String,
     leaving: Leaving,
 }
 
@@ -125,16 +123,15 @@ where
             held: false,
             state: State::Open,
             mover: None,
-            moved_as: String::new(),
             leaving: Leaving::default(),
         };
         opening.into_iter().for_each(|message| leg.push(message));
         leg
     }
 
-    /// The same, whose caller can be moved to somebody else by whoever calls their call so.
-    pub fn movable(mut self, mover: Option<Arc<dyn Mover>>, call: String) -> Self {
-        (self.mover, self.moved_as) = (mover, call);
+    /// The same, whose caller can be moved to somebody else.
+    pub fn movable(mut self, mover: Option<Arc<dyn Mover>>) -> Self {
+        self.mover = mover;
         self
     }
 
@@ -449,7 +446,7 @@ where
 
     fn transfer(&self) -> Option<Box<dyn Transfer>> {
         let mover = self.mover.clone()?;
-        Some(moving::transfer(mover, self.moved_as.clone(), self.leaving.clone()))
+        Some(moving::transfer(mover, self.leaving.clone()))
     }
 
     fn name(&self) -> &'static str {

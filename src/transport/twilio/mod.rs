@@ -13,7 +13,6 @@ mod far_end;
 pub(super) mod json;
 mod leg;
 mod media_streams;
-pub mod moving;
 mod order;
 mod plivo;
 pub mod rest;

@@ -80,19 +80,10 @@ impl Call {
 
 /// `Tue, 01 Dec 2026 05:00:07 +0000`, which is always of UTC, in seconds since 1970.
 fn seconds(date: &str) -> Option<u64> {
-    const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    let mut words = date.strip_suffix(" +0000")?.split_once(", ")?.1.split([' ', ':']);
-    let day: u64 = words.next()?.parse().ok()?;
-    let month = words.next().filter(|name| name.len() == 3)?;
-    let month = MONTHS.find(month)? as u64 / 3 + 1;
-    let mut number = || words.next()?.parse::<u64>().ok();
-    let (year, hour, minute, second) = (number()?, number()?, number()?, number()?);
-    // Years begin in March, so that a leap day is the last.
-    let (year, month) =
-        if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
-    let before = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5;
-    let days = (before + day).checked_sub(719_469)?;
-    Some(((days * 24 + hour) * 60 + minute) * 60 + second)
+    // HTTP writes them so, but for the zone.
+    let date = format!("{} GMT", date.strip_suffix(" +0000")?);
+    let read = httpdate::parse_http_date(&date).ok()?;
+    read.duration_since(std::time::UNIX_EPOCH).ok().map(|since| since.as_secs())
 }
 
 /// `AnsweredBy`: a mailbox, an announcement, a fax; what Twilio does not know may be a person.

@@ -30,10 +30,10 @@ impl SoundIn {
         }
     }
 
-    /// The sound that is due by now.
+    /// The sound that is due by now, or nearly.
     pub fn play(&mut self, now: Timestamp) -> Vec<i16> {
         let mut heard = Vec::new();
-        while let Some(play) = self.jitter.poll(now) {
+        while let Some(play) = self.jitter.poll(self.jitter.horizon(now)) {
             self.ear.hear(&play, &mut heard);
         }
         heard

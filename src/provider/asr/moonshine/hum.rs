@@ -42,27 +42,27 @@ impl HumEar {
     pub(super) fn invented(&self, text: &str, sound: &[f32]) -> bool {
         let lower = text.to_lowercase();
         let mut words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-        !words.all(|word| HUMS.contains(&word)) && self.change_db(sound) <= CHANGE_MAX_DB
+        !words.all(|word| HUMS.contains(&word)) && self.has_one_colour(sound)
     }
 
-    /// How much the band that changes most does change while it is loud.
-    fn change_db(&self, sound: &[f32]) -> f32 {
-        let windows: Vec<(f32, [f32; EDGES.len()])> =
-            sound.chunks_exact(WINDOW).map(|window| self.colour(window)).collect();
-        let loudest = windows.iter().map(|(level, _)| *level).fold(f32::MIN, f32::max);
-        let loud = windows.iter().filter(|(level, _)| *level > loudest - LOUD_DB);
+    /// The whole sound has one colour, from its first loud window to its last. Words are told apart
+    /// after a few windows, however many there are.
+    fn has_one_colour(&self, sound: &[f32]) -> bool {
+        let power = |window: &[f32]| window.iter().map(|sample| sample * sample).sum::<f32>();
+        let loudest = sound.chunks_exact(WINDOW).map(power).fold(0.0, f32::max);
+        let least_power = loudest * 10_f32.powf(-LOUD_DB / 10.0);
         let (mut least, mut most) = ([f32::MAX; EDGES.len()], [f32::MIN; EDGES.len()]);
-        for (_, colour) in loud {
-            for (band, share) in colour.iter().enumerate() {
-                least[band] = least[band].min(*share);
-                most[band] = most[band].max(*share);
-            }
-        }
-        most.iter().zip(least).map(|(most, least)| most - least).fold(0.0, f32::max)
+        sound.chunks_exact(WINDOW).filter(|window| power(window) > least_power).all(|window| {
+            let bands = least.iter_mut().zip(&mut most).zip(self.colour(window));
+            bands.fold(true, |same, ((least, most), share)| {
+                (*least, *most) = (least.min(share), most.max(share));
+                same && *most - *least <= CHANGE_MAX_DB
+            })
+        })
     }
 
-    /// How loud a window is, and each band beside the whole, in dB.
-    fn colour(&self, window: &[f32]) -> (f32, [f32; EDGES.len()]) {
+    /// How loud each band of a window is beside the whole, in dB.
+    fn colour(&self, window: &[f32]) -> [f32; EDGES.len()] {
         let mut shaped: Vec<f32> = window.iter().zip(&self.shape).map(|(s, w)| s * w).collect();
         let mut spectrum = self.transform.make_output_vec();
         let transformed = self.transform.process(&mut shaped, &mut spectrum);
@@ -70,14 +70,12 @@ impl HumEar {
         let power = |from: usize, to: usize| -> f32 {
             spectrum[from..to].iter().map(|bin| bin.norm_sqr()).sum::<f32>() + f32::MIN_POSITIVE
         };
-        let db = |power: f32| 10.0 * power.log10();
         let whole = power(LOWEST_BIN, EDGES[EDGES.len() - 1]);
         let mut from = LOWEST_BIN;
-        let colour = EDGES.map(|to| {
+        EDGES.map(|to| {
             let band = power(std::mem::replace(&mut from, to), to);
-            db(band / whole).max(FLOOR_DB)
-        });
-        (db(whole), colour)
+            (10.0 * (band / whole).log10()).max(FLOOR_DB)
+        })
     }
 }
 
@@ -121,7 +119,7 @@ mod tests {
         let hum = voice(0.25, |_| 0.2);
         let sound = [vec![0.0; 4_096], hum.clone(), vec![0.0; 1_120], hum, vec![0.0; 4_800]];
         let (ear, sound) = (HumEar::new(), sound.concat());
-        assert!(ear.invented("Well.", &sound), "{} dB", ear.change_db(&sound));
+        assert!(ear.invented("Well.", &sound));
     }
 
     /// A word's vowel alone has one colour: its consonants are heard, however quiet they are.

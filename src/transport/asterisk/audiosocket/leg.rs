@@ -17,7 +17,7 @@ use crate::audio::Pcm;
 use crate::id::ItemId;
 use crate::leg::{FromCaller, HangUp, PlayoutState, ToCaller};
 use crate::time::{Timestamp, ms};
-use crate::transport::twilio::moving::{self, Leaving, Mover};
+use crate::transport::moving::{self, Leaving, Mover};
 use crate::transport::{Clock, Leg, LegLost, Transfer};
 
 /// The caller hears what was sent so much later: Asterisk's own way and the telephone's.
@@ -45,9 +45,8 @@ pub struct AudioSocketLeg<S> {
     wrong: u32,
     timer: Pin<Box<Sleep>>,
     state: State,
-    /// Who can have its caller go on elsewhere, and what they call its call.
+    /// Who can have its caller go on elsewhere.
     mover: Option<Arc<dyn Mover>>,
-    moved_as: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,15 +82,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AudioSocketLeg<S> {
             timer,
             state: State::Open,
             mover: None,
-            moved_as: String::new(),
         };
         first.into_iter().for_each(|frame| leg.take(frame));
         leg
     }
 
-    /// The same, whose caller can go on elsewhere by whoever calls their call so.
-    pub fn movable(mut self, mover: Option<Arc<dyn Mover>>, call: String) -> Self {
-        (self.mover, self.moved_as) = (mover, call);
+    /// The same, whose caller can go on elsewhere.
+    pub fn movable(mut self, mover: Option<Arc<dyn Mover>>) -> Self {
+        self.mover = mover;
         self
     }
 
@@ -264,7 +262,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Leg for AudioSocketLeg<S> {
 
     fn transfer(&self) -> Option<Box<dyn Transfer>> {
         let mover = self.mover.clone()?;
-        Some(moving::transfer(mover, self.moved_as.clone(), Leaving::default()))
+        Some(moving::transfer(mover, Leaving::default()))
     }
 
     fn name(&self) -> &'static str {

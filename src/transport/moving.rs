@@ -12,10 +12,12 @@ use crate::transport::{Transfer, Transferred};
 /// What comes of a move, in the end.
 pub type Moving = Pin<Box<dyn Future<Output = Transferred> + Send>>;
 
-/// Can have the provider move a call.
+/// Can have the provider move one call.
 pub trait Mover: Send + Sync {
-    /// Moves the call of this name to this number or address.
-    fn move_to(&self, call: String, target: String, leaving: Leaving) -> Moving;
+    /// Where it is moved.
+    fn target(&self) -> String;
+    /// Moves it there.
+    fn move_to(&self, target: String, leaving: Leaving) -> Moving;
 }
 
 /// What a stream and whoever moves its call know of each other.
@@ -86,17 +88,20 @@ impl Leaving {
 /// One call, and whoever can move it.
 struct Move {
     mover: Arc<dyn Mover>,
-    call: String,
     leaving: Leaving,
 }
 
 /// How the caller of this call is moved.
-pub fn transfer(mover: Arc<dyn Mover>, call: String, leaving: Leaving) -> Box<dyn Transfer> {
-    Box::new(Move { mover, call, leaving })
+pub(super) fn transfer(mover: Arc<dyn Mover>, leaving: Leaving) -> Box<dyn Transfer> {
+    Box::new(Move { mover, leaving })
 }
 
 impl Transfer for Move {
+    fn target(&self) -> Option<String> {
+        Some(self.mover.target())
+    }
+
     fn to(self: Box<Self>, target: String) -> Moving {
-        self.mover.move_to(self.call, target, self.leaving)
+        self.mover.move_to(target, self.leaving)
     }
 }
