@@ -132,13 +132,17 @@ impl Driver {
         let sleep = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(sleep, drained);
         let mut told_to_end = false;
-        while !self.call.is_over() || self.relay.is_some() {
+        while !self.is_over() {
             let mut now = self.service.clock.now();
             let mut timeout = self.call.poll_timeout(now);
             if timeout.is_some_and(|(due, _)| due <= now) {
                 // What is due goes before what comes: a caller's frames never starve the agent's
                 // own.
                 self.step(Event::Timeout);
+                // Nothing would wake a call that has ended by it, as where its leg was lost.
+                if self.is_over() {
+                    break;
+                }
                 now = self.service.clock.now();
                 timeout = self.call.poll_timeout(now);
             }
@@ -171,6 +175,11 @@ impl Driver {
         }
         self.goodbye().await;
         self.call.has_ended().unwrap_or(HangUp::Broken)
+    }
+
+    /// Nothing is left to do for anybody.
+    fn is_over(&self) -> bool {
+        self.call.is_over() && self.relay.is_none()
     }
 
     /// Control first, then providers, timers, the caller; what is written is pushed out on the way.
