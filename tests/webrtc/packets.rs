@@ -1,14 +1,16 @@
-//! Packets of sound that are broken, and a leg that breaks: one call's trouble, nobody else's.
+//! Packets of sound that are broken, a leg that breaks, and one that is lost: one call's trouble,
+//! nobody else's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
-use floorkeeper::admission::{Admit, Answer, Offer, OwnerId};
+use floorkeeper::admission::{Admit, Answer, Cancelled, Offer, OwnerId};
 use floorkeeper::codec::opus::{ENCODED_FRAME_SAMPLES, Encoder};
 use floorkeeper::dialogue::ToolChoice;
-use floorkeeper::id::{Stage, TenantId};
+use floorkeeper::id::{Generation, Stage, TenantId};
 use floorkeeper::leg::{FromCaller, Modality, Settings, ToCaller, TurnDetection};
 use floorkeeper::runtime::service::{Accepted, Service};
 use floorkeeper::runtime::variables::Variables;
@@ -19,7 +21,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::peer::Peer;
-use crate::rig::{LIMIT, Rig};
+use crate::rig::{LIMIT, REPLY, Rig};
 
 /// Packets of speech, each changed somewhere.
 fn broken(dice: &mut StdRng, count: usize) -> Vec<Bytes> {
@@ -60,7 +62,7 @@ async fn broken_packets_are_heard_as_they_are_and_the_calls_go_on() {
     let mut beside = Peer::call(&rig).await;
     for packets in broken(&mut StdRng::seed_from_u64(6), 2_000).chunks(50) {
         packets.iter().for_each(|packet| peer.send_packet(packet.clone()));
-        peer.listen(std::time::Duration::from_millis(5)).await;
+        peer.listen(Duration::from_millis(5)).await;
     }
     for peer in [&mut beside, &mut peer] {
         peer.ask("Hello?");
@@ -73,9 +75,11 @@ async fn broken_packets_are_heard_as_they_are_and_the_calls_go_on() {
 /// A leg whose decoder reads past its end, say.
 struct BrokenLeg;
 
+const BROKEN: &str = "index out of bounds: the len is 320 but the index is 320";
+
 impl Leg for BrokenLeg {
     fn poll_recv(&mut self, _: &mut Context<'_>) -> Poll<FromCaller> {
-        panic!("index out of bounds: the len is 320 but the index is 320");
+        std::panic::panic_any(BROKEN);
     }
 
     fn send(&mut self, _: ToCaller) -> Result<(), LegLost> {
@@ -88,6 +92,52 @@ impl Leg for BrokenLeg {
 
     fn name(&self) -> &'static str {
         "broken"
+    }
+}
+
+/// A leg whose caller always has a sample ready, and which is lost when so much was said.
+struct LostLeg {
+    left: u32,
+    polled: u32,
+}
+
+impl Leg for LostLeg {
+    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<FromCaller> {
+        self.polled += 1;
+        // As a socket does, it lets others have their turn now and then.
+        if self.polled.is_multiple_of(64) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(FromCaller::Audio(vec![0]))
+    }
+
+    fn send(&mut self, what: ToCaller) -> Result<(), LegLost> {
+        if let ToCaller::Audio { .. } = what {
+            self.left = self.left.checked_sub(1).ok_or(LegLost)?;
+        }
+        Ok(())
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<Result<(), LegLost>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Nobody is there any more.
+    fn poll_part(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+
+    fn greets(&self) -> bool {
+        true
+    }
+
+    fn lead_max(&self) -> Option<Duration> {
+        Some(Duration::from_millis(40))
+    }
+
+    fn name(&self) -> &'static str {
+        "lost"
     }
 }
 
@@ -113,7 +163,9 @@ fn settings() -> Settings {
 async fn call_on(service: &Arc<Service>, leg: Box<dyn Leg>) {
     let (control, _wakes) = mpsc::channel(1);
     let mut gates = service.gates.for_owner(control);
-    let (now, owner) = (service.clock.now(), OwnerId(u64::MAX));
+    let (now, call) = (service.clock.now(), service.next_call());
+    let owner = OwnerId((1 << 62) + call.0);
+    gates.rotate(now, owner, Generation(0), Cancelled::Client);
     let offer = Offer::plain(gates.name_offer(), owner, now, now + LIMIT);
     let Answer::Admitted(slot) = gates.ask(now, Stage::Call, offer) else { panic!("no slot") };
     let variables = Variables {
@@ -125,7 +177,7 @@ async fn call_on(service: &Arc<Service>, leg: Box<dyn Leg>) {
         params: BTreeMap::new(),
     };
     let agent = service.config.agents.values().next().expect("an agent");
-    let accepted = Accepted::new(service, service.next_call(), TenantId(0), agent, &variables);
+    let accepted = Accepted::new(service, call, TenantId(0), agent, &variables);
     service.clone().run_call(slot, accepted, settings(), leg).await;
     service.gates.forget(owner);
 }
@@ -138,11 +190,25 @@ async fn a_leg_that_panics_ends_its_call_alone() {
     let mut beside = Peer::call(&rig).await;
     let service = rig.serving.service.clone();
     let broken = tokio::spawn(async move { call_on(&service, Box::new(BrokenLeg)).await });
-    let ended = broken.await;
-    assert!(ended.as_ref().is_err_and(tokio::task::JoinError::is_panic), "{ended:?}");
+    let panicked = broken.await.expect_err("it ends as it broke").into_panic();
+    assert_eq!(panicked.downcast_ref(), Some(&BROKEN));
     assert_eq!((rig.counts(Stage::Call).active, rig.service().registry.live_count()), (1, 1));
     beside.ask("Hello?");
     beside.until("output_audio_buffer.stopped").await;
     beside.close().await;
+    rig.quiet().await;
+}
+
+/// A leg that is lost by what was due, not by what came, ends its call at once all the same.
+#[tokio::test]
+async fn a_leg_that_is_lost_when_a_frame_is_due_ends_its_call() {
+    // Its voice has long ended then: nothing else wakes the call.
+    let greeting = format!("agent.default.greeting=\"{REPLY}\"");
+    let rig = Rig::start(&[&greeting]).await;
+    for left in 10..20 {
+        let service = rig.serving.service.clone();
+        let call = call_on(&service, Box::new(LostLeg { left, polled: 0 }));
+        assert!(tokio::time::timeout(LIMIT, call).await.is_ok(), "lost behind {left} frames");
+    }
     rig.quiet().await;
 }
